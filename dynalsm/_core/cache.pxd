@@ -1,0 +1,45 @@
+# The block cache: uncompressed blocks by (file id, offset), with a byte budget. Sharded CLOCK:
+# a hit sets a bit, no list surgery. Blocks are reference-counted; a pinned block outlives its eviction.
+# Thread-safe: one short mutex per shard; reference counts are atomic.
+
+from libc.stdint cimport uint8_t, uint64_t
+
+
+cdef struct Block:
+    uint8_t* data            # owned: uncompressed payload without trailer
+    size_t size
+    uint64_t references      # atomic
+    uint64_t file_id
+    uint64_t offset
+    bint in_cache
+    bint visited             # CLOCK bit
+
+
+cdef struct Cache            # opaque
+
+
+cdef struct CacheStats:
+    uint64_t hits
+    uint64_t misses
+    uint64_t evictions
+    uint64_t bytes           # of blocks in the cache
+    uint64_t pinned_bytes    # of indexes and filters charged with cache_charge
+    uint64_t capacity
+
+
+cdef Cache* cache_create(uint64_t capacity_bytes) noexcept nogil
+cdef void cache_free(Cache* cache) noexcept nogil          # REQUIRES: nothing pinned
+cdef void cache_set_capacity(Cache* cache, uint64_t capacity_bytes) noexcept nogil
+# Returns: the block, pinned, or NULL.
+cdef Block* cache_find(Cache* cache, uint64_t file_id, uint64_t offset) noexcept nogil
+# Takes over `data` (malloc'ed). Returns: the block, pinned once, or NULL for want of memory (data freed).
+# insert=False gives a block that is not put into the cache (scans that must not disturb it).
+cdef Block* cache_add(
+    Cache* cache, uint64_t file_id, uint64_t offset, uint8_t* data, size_t size, bint insert
+) noexcept nogil
+cdef void block_ref(Block* block) noexcept nogil
+cdef void block_unref(Block* block) noexcept nogil
+cdef void cache_drop_file(Cache* cache, uint64_t file_id) noexcept nogil
+# Counts resident memory of tables (indexes, filters) against the budget.
+cdef void cache_charge(Cache* cache, long long bytes) noexcept nogil
+cdef void cache_stats(Cache* cache, CacheStats* out) noexcept nogil

@@ -1,0 +1,80 @@
+# The write-ahead log: one file per memtable generation, one record per commit.
+#
+# Layout (all little-endian, docs/format.md):
+#   header, 64 bytes: magic "DLSMWAL1", format u32, flags u32, log number u64,
+#       previous log number u64, previous log's final size u64 (0: not known), previous log's last seqno u64,
+#       reserved u32, crc32c of the bytes before it u32 (reserved bytes zero)
+#   records, each starting at a multiple of 8:
+#       payload size u32 | crc32c u32 (over the rest of the header and the payload) |
+#       log number low 32 bits u32 | entry count u32 | first seqno u64 |
+#       synced offset u64 (this log was durable up to here when the record was appended;
+#       bit 63 set: all older logs were durable) | payload, zero-padded to 8
+#   clean end: a record of count 0 and size 0 whose first seqno is the last one + 1, written by close.
+# The file is preallocated in steps and written through a shared mapping (a record costs a memcpy,
+# and survives the death of the process); where the file system cannot preallocate, by pwrite.
+# A zero size field, or the end of the file, ends the log.
+#
+# Thread safety: append by one thread at a time (the engine's commit mutex); sync from any thread
+# beside it.
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+from dynalsm._core.coding cimport Slice
+from dynalsm._core.status cimport Failure
+
+
+cdef struct Wal:
+    uint64_t number
+    int fd
+    char* path               # owned
+    uint64_t size            # bytes appended: atomic release store by append, acquire load by sync
+    uint64_t synced          # durable up to here: monotonic, atomic
+    uint64_t allocated
+    uint8_t* map             # NULL: pwrite mode
+    uint64_t map_size
+    bint older_synced        # all older logs are durable: set by the engine
+
+
+# Creates, preallocates, writes the header. Not yet durable, nor is its directory entry: the first
+# wal_sync after creation must be preceded by a directory sync (the engine's duty).
+cdef Wal* wal_create(
+    const char* path, uint64_t number, uint64_t previous_number, uint64_t previous_size,
+    uint64_t previous_seqno, Failure* failure
+) noexcept nogil
+# Appends one record. On failure nothing was appended (the size is unchanged and a partial record
+# was cut off or will be overwritten); NO_SPACE when preallocation fails.
+cdef int wal_append(
+    Wal* wal, const uint8_t* payload, size_t size, uint64_t first_seqno, uint32_t count,
+    Failure* failure
+) noexcept nogil
+# Makes everything appended before the call durable and advances wal.synced.
+cdef int wal_sync(Wal* wal, Failure* failure) noexcept nogil
+# Clean end: writes the end record (when `mark`), cuts off the preallocated tail, syncs.
+cdef int wal_finish(Wal* wal, uint64_t next_seqno, bint mark, Failure* failure) noexcept nogil
+cdef void wal_close(Wal* wal) noexcept nogil     # unmaps, closes, frees; no I/O
+
+
+cdef struct WalReader:
+    uint64_t number
+    uint64_t previous_number
+    uint64_t previous_size
+    uint64_t previous_seqno
+    char* path
+    uint8_t* data            # the whole file, read at open
+    uint64_t data_size
+    uint64_t position        # behind the last good record
+    bint clean_end           # the end record was seen
+    bint torn                # the log stops at bytes that are no record
+    bint older_synced        # some record says that all older logs were durable
+
+
+# Reads the file whole (logs are bounded by the write buffer) and checks the header: CORRUPTION when it is
+# damaged; an empty or all-zero file is a log whose creation was cut off: status OK, number 0.
+cdef WalReader* wal_reader_open(const char* path, Failure* failure) noexcept nogil
+# Next record. Returns: OK with *payload (borrowed: while the reader lives), *first_seqno, *count; END behind the last good
+# record (then clean_end / torn say how it ended); CORRUPTION with the offset when a bad record is followed by a record
+# that proves the bad bytes were once durable, or when bytes follow a clean end.
+cdef int wal_reader_next(
+    WalReader* reader, Slice* payload, uint64_t* first_seqno, uint32_t* count, Failure* failure
+) noexcept nogil
+cdef void wal_reader_close(WalReader* reader) noexcept nogil
