@@ -1,0 +1,261 @@
+"""Database: one open directory; owns the engine, the catalog, the settings and the threads.
+
+Everything a caller does ends in `call(operation, request, form)`, one function for all operations.
+
+Durability has one place: whoever has committed calls `finish(seqno)`. On most threads that waits
+for the disk as the database's durability says. A thread that serves many requests at once (the
+HTTP server's event loop) takes a `Hold`: finish() then only notes the sequence number, and the
+thread waits once for all of them before it lets the replies go.
+
+Thread safety: every method may be called from any thread; close() waits for nobody, so stop using
+the database first.
+
+Invariants: (1) close() runs once, whoever calls it; (2) the engine closes last.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from dynalsm import errors, resource
+from dynalsm.api import dispatch
+from dynalsm.client import DynamoDBClient, StreamsClient
+from dynalsm.model.catalog import Catalog
+from dynalsm.model.settings import Settings
+
+if TYPE_CHECKING:
+    from dynalsm._core import Engine, Snapshot
+
+DURABILITIES = ("commit", "interval", "os")
+SETTING_NAMES = frozenset(setting.name for setting in fields(Settings) if setting.repr)
+
+
+class Call(Protocol):
+    """`database.call("GetItem", request, form)`; the form is WIRE unless given."""
+
+    def __call__(
+        self, operation: str, request: dict[str, Any], form: Any = ..., /
+    ) -> dict[str, Any]: ...
+
+
+class Hold:
+    """The newest commit of one thread that the disk has not been waited for.
+
+    Belongs to the thread that took it; only that thread reads or writes it.
+    """
+
+    __slots__ = ("seqno",)
+
+    def __init__(self) -> None:
+        self.seqno = 0
+
+    def take(self) -> int:
+        """Return the sequence number to wait for (0: none) and start again."""
+        seqno, self.seqno = self.seqno, 0
+        return seqno
+
+
+class Database:
+    """An open database. Use it as a context manager, or call close().
+
+    `client` and `streams` have boto3's client shape, `Table(name)` its resource shape.
+    """
+
+    def __init__(self, engine: Engine, settings: Settings | None = None) -> None:
+        self.engine = engine
+        self.settings = settings or Settings()
+        self.path: str = str(engine.path)
+        self.stopping = threading.Event()
+        self._close_lock = threading.Lock()
+        self._closed = False  # Guarded by _close_lock.
+        self._threads: list[threading.Thread] = []  # Guarded by _close_lock.
+        self._holds: dict[int, Hold] = {}
+        self._commit_seen = threading.Condition()
+        self._followers = 0  # Guarded by _commit_seen.
+        self._must_wait = engine.durability == "commit" and not engine.read_only
+        self.call: Call = partial(dispatch, self)
+        self.catalog = Catalog(engine, self.settings)
+        self._add_faces()
+
+    def _add_faces(self) -> None:
+        self.client = DynamoDBClient(self)
+        self.streams = StreamsClient(self)
+
+    # --- tables -----------------------------------------------------------------------------
+
+    def create_table(self, **request: Any) -> resource.Table:
+        """Create a table (boto3's CreateTable members) and return it; it is ready to use."""
+        self.call("CreateTable", request)
+        return resource.Table(self, request["TableName"])
+
+    def Table(self, name: str) -> resource.Table:
+        """Return the table of this name without asking whether it exists."""
+        return resource.Table(self, name)
+
+    def get_available_tables(self) -> Iterator[resource.Table]:
+        """Yield every table, in the order of the names."""
+        request: dict[str, Any] = {}
+        while True:
+            reply = self.call("ListTables", request)
+            yield from (resource.Table(self, name) for name in reply["TableNames"])
+            if "LastEvaluatedTableName" not in reply:
+                return
+            request = {"ExclusiveStartTableName": reply["LastEvaluatedTableName"]}
+
+    @property
+    def tables(self) -> list[resource.Table]:
+        """Every table, in the order of the names."""
+        return list(self.get_available_tables())
+
+    # --- durability -------------------------------------------------------------------------
+
+    def finish(self, seqno: int) -> None:
+        """Wait until everything up to `seqno` is as durable as this database promises.
+
+        Called after every commit and by strongly consistent reads, never under a lock.
+        """
+        if self._holds and (hold := self._holds.get(threading.get_ident())) is not None:
+            hold.seqno = max(hold.seqno, seqno)
+        elif self._must_wait:
+            self.engine.wait_durable(seqno)
+        if self._followers:
+            self._wake_followers()
+
+    def hold(self) -> Hold:
+        """Let finish() on this thread return at once; the caller waits for `take()` itself."""
+        return self._holds.setdefault(threading.get_ident(), Hold())
+
+    def release_hold(self) -> None:
+        """Let finish() on this thread wait again."""
+        self._holds.pop(threading.get_ident(), None)
+
+    @property
+    def must_wait(self) -> bool:
+        """Whether a commit has to be waited for before it is acknowledged."""
+        return self._must_wait
+
+    # --- news for those who follow streams --------------------------------------------------
+
+    def change_mark(self) -> int:
+        """Return a mark for wait_for_change(): how far the database has come."""
+        return self.engine.last_seqno
+
+    def wait_for_change(self, mark: int, timeout_seconds: float | None) -> None:
+        """Block until something was committed after `mark`, the time is over, or close()."""
+        with self._commit_seen:
+            self._followers += 1
+            try:
+                self._commit_seen.wait_for(
+                    lambda: self._closed or self.engine.last_seqno != mark, timeout_seconds
+                )
+            finally:
+                self._followers -= 1
+        self._check_open()
+
+    def _wake_followers(self) -> None:
+        with self._commit_seen:
+            self._commit_seen.notify_all()
+
+    # --- the engine -------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """Pin the present state of the engine; close it when done."""
+        self._check_open()
+        return self.engine.snapshot()
+
+    def stats(self) -> dict[str, Any]:
+        """Return the engine's figures as a dict."""
+        self._check_open()
+        return self.engine.stats()
+
+    def flush(self) -> None:
+        """Write all memtables to SSTables."""
+        self._check_open()
+        self.engine.flush()
+
+    def compact(self) -> None:
+        """Merge every tree down to its last level."""
+        self._check_open()
+        self.engine.compact()
+
+    def spawn(self, name: str, run: Callable[[], None]) -> threading.Thread:
+        """Start a background thread; it must end soon after `stopping` is set."""
+        thread = threading.Thread(target=run, name=f"dynalsm-{name}", daemon=True)
+        with self._close_lock:
+            if self._closed:
+                raise errors.ClosedError("the database is closed", path=self.path)
+            self._threads = [old for old in self._threads if old.is_alive()]
+            self._threads.append(thread)
+        thread.start()
+        return thread
+
+    # --- the end ----------------------------------------------------------------------------
+
+    @property
+    def closed(self) -> bool:
+        """Whether close() was called."""
+        return self._closed
+
+    def close(self) -> None:
+        """Stop the background threads and close the engine; more calls do nothing."""
+        with self._close_lock:
+            if self._closed:
+                return
+            self._closed = True
+            threads = list(self._threads)
+        self.stopping.set()
+        self._wake_followers()
+        for thread in threads:
+            if thread is not threading.current_thread():
+                thread.join()
+        self.engine.close()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<dynalsm.Database {self.path!r}{' closed' if self._closed else ''}>"
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise errors.ClosedError("the database is closed", path=self.path)
+
+
+def open_path(
+    path: str | os.PathLike[str],
+    *,
+    durability: str = "commit",
+    create: bool = True,
+    read_only: bool = False,
+    **options: Any,
+) -> Database:
+    """Open the database in a directory; `dynalsm.open` describes the arguments."""
+    from dynalsm._core import Engine
+
+    if durability not in DURABILITIES:
+        raise ValueError(f"durability is one of {', '.join(DURABILITIES)}, not {durability!r}")
+    chosen = {name: options.pop(name) for name in SETTING_NAMES & options.keys()}
+    directory = Path(path)
+    if directory.exists() and not directory.is_dir():
+        raise errors.FormatError("this is a file; a database is a directory", path=str(path))
+    engine = Engine.open(
+        str(directory),
+        create_if_missing=create and not read_only,
+        read_only=read_only,
+        durability=durability,
+        **options,
+    )
+    try:
+        return Database(engine, Settings(**chosen))
+    except BaseException:
+        engine.close()
+        raise
