@@ -1,0 +1,436 @@
+"""The catalog: which tables there are, on disk and open.
+
+Catalog tree (name "catalog"), keys and msgpack values:
+
+    "table" 00 <table name>            TableSchema (schema.pack)
+    "log" 00 <table id> 00 <label>     ChangelogRecord
+    "statistics" 00 <tree name>        [items, bytes] at the last clean close or checkpoint
+    "clean" 00 <seqno, 8 bytes>        last entry written by a clean close
+    <kind> 00 <name>                   whatever another part of the model keeps (`read`, `write`)
+
+A table's trees are made before its record is written, and dropped after the record is gone; trees
+that no record names are dropped at open. So a crash at any moment leaves a table whole or not
+there at all.
+
+Readers take a TableHandle with `get` and keep it for one operation; a handle never changes. A
+change publishes a new handle and then calls `barrier`, which returns when no write that uses an
+older handle is under way. A writer therefore locks its items first and asks `is_current(handle)`
+under the locks: when that is False it starts over with `get`.
+
+Thread safety: `get`, `is_current` and `names` take no lock and may be called from any thread.
+Changes take `mutex` (reentrant; held across several steps by the control plane).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgpack
+
+from dynalsm.model import schema as schemas
+from dynalsm.model.changelog import Changelog, ChangelogRecord, unpack_record
+from dynalsm.model.schema import ACTIVE, CREATING, IndexSchema, TableSchema
+from dynalsm.model.settings import Settings
+from dynalsm.model.statistics import Statistics
+
+if TYPE_CHECKING:
+    from dynalsm.model.keys import IndexKeys, TableKeys
+
+CATALOG_TREE = "catalog"
+# Trees that belong to tables and changelogs, and to nothing else.
+_OWNED_PREFIXES = ("t/", "s/", "x/")
+_TABLE, _LOG, _STATISTICS, _CLEAN = "table", "log", "statistics", "clean"
+
+
+class IndexHandle:
+    """An open index: schema, tree, keys, statistics. Never changes."""
+
+    __slots__ = ("is_readable", "keys", "kind", "name", "schema", "statistics", "tree")
+
+    def __init__(
+        self, schema: IndexSchema, tree: Any, keys: IndexKeys, statistics: Statistics
+    ) -> None:
+        self.schema = schema
+        self.name = schema.name
+        self.kind = schema.kind
+        self.tree = tree
+        self.keys = keys
+        self.statistics = statistics
+        # False while the index is being filled; its entries are maintained all the same.
+        self.is_readable = schema.status == ACTIVE
+
+
+class TableHandle:
+    """An open table. Never changes; Catalog.replace makes a new one."""
+
+    __slots__ = (
+        "arn", "changelog", "expiry", "indexes", "keys", "name", "schema", "statistics", "tree",
+        "written_indexes",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        arn: str,
+        tree: Any,
+        keys: TableKeys,
+        indexes: dict[str, IndexHandle],
+        changelog: Changelog | None,
+        expiry: Any,
+        statistics: Statistics,
+    ) -> None:
+        self.schema = schema
+        self.name = schema.name
+        self.arn = arn
+        self.tree = tree
+        self.keys = keys
+        self.indexes = indexes
+        # What a write maintains: all indexes but those being deleted.
+        self.written_indexes = tuple(
+            index for index in indexes.values() if index.schema.status in (ACTIVE, CREATING)
+        )
+        self.changelog = changelog
+        # The tree of expiry times (model/ttl.py) while TTL is on, else None.
+        self.expiry = expiry
+        self.statistics = statistics
+
+
+class Catalog:
+    """All tables of one database."""
+
+    def __init__(self, engine: Any, settings: Settings) -> None:
+        self.engine = engine
+        self.settings = settings
+        self.mutex = threading.RLock()
+        # Set by the writes service: returns when no write holds a lock it took before the call.
+        self.barrier: Callable[[], None] = lambda: None
+        # Guarded by mutex for changes; replaced, never changed in place, so reads need no lock.
+        self._tables: dict[str, TableHandle] = {}
+        self._logs: dict[tuple[str, str], ChangelogRecord] = {}
+        if CATALOG_TREE in engine.tree_names():
+            self.tree = engine.tree(CATALOG_TREE)
+        else:
+            self.tree = engine.create_tree(CATALOG_TREE)
+        self._load()
+
+    # Reading.
+
+    def get(self, name: str) -> TableHandle | None:
+        """Return the open table called `name`, or None."""
+        return self._tables.get(name)
+
+    def is_current(self, handle: TableHandle) -> bool:
+        """Return whether `handle` is still the newest of its table."""
+        return self._tables.get(handle.name) is handle
+
+    def names(self) -> list[str]:
+        """Return all table names in order."""
+        return sorted(self._tables)
+
+    def find_id(self, table_id: str) -> TableHandle | None:
+        """Return the open table with this id, or None."""
+        for handle in self._tables.values():
+            if handle.schema.id == table_id:
+                return handle
+        return None
+
+    def logs(self) -> list[ChangelogRecord]:
+        """Return the records of all changelogs, those of deleted tables too."""
+        return list(self._logs.values())
+
+    def open_log(self, record: ChangelogRecord) -> Changelog:
+        """Return a changelog for reading. Raises: KeyError when it has been trimmed away."""
+        return Changelog(record, self.engine.tree(record.tree_name))
+
+    # Changing tables.
+
+    def create(self, schema: TableSchema) -> TableHandle:
+        """Make a table durable and open it. Raises: KeyError when the name is taken."""
+        with self.mutex:
+            if schema.name in self._tables:
+                raise KeyError(schema.name)
+            for name, hashed in _tree_names(schema):
+                self.engine.create_tree(name, hashed=hashed)
+            return self._store(schema)
+
+    def replace(self, schema: TableSchema) -> TableHandle:
+        """Make a changed schema durable and publish its handle.
+
+        New indexes get their trees, removed ones lose them. On return no write that used an
+        older handle is under way.
+        """
+        with self.mutex:
+            old = self._tables[schema.name]
+            kept = {name for name, _ in _tree_names(schema)}
+            existing = set(self.engine.tree_names())
+            for name, hashed in _tree_names(schema):
+                if name not in existing:
+                    self.engine.create_tree(name, hashed=hashed)
+            handle = self._store(schema, old)
+            self.barrier()
+            for name, _ in _tree_names(old.schema):
+                if name not in kept:
+                    self._forget_tree(name)
+            return handle
+
+    def drop(self, name: str) -> TableHandle:
+        """Delete a table and its trees; its stream stays. Returns the last handle."""
+        with self.mutex:
+            handle = self._tables[name]
+            self._publish({key: value for key, value in self._tables.items() if key != name})
+            self.barrier()
+            batch = self.engine.batch()
+            batch.delete(self.tree, record_key(_TABLE, name))
+            log = self._logs.get((handle.schema.id, handle.schema.changelog or ""))
+            if log is not None:
+                self._put_log(batch, self._closed(log))
+            self.engine.write(batch, sync=True)
+            for tree_name, _ in _tree_names(handle.schema):
+                self._forget_tree(tree_name)
+            return handle
+
+    def _store(self, schema: TableSchema, old: TableHandle | None = None) -> TableHandle:
+        self.engine.write(self._put_table(schema), sync=True)
+        handle = self._open(schema, old)
+        self._publish({**self._tables, schema.name: handle})
+        return handle
+
+    def _put_table(self, schema: TableSchema) -> Any:
+        batch = self.engine.batch()
+        batch.put(self.tree, record_key(_TABLE, schema.name), schemas.pack(schema))
+        return batch
+
+    def _publish(self, tables: dict[str, TableHandle]) -> None:
+        self._tables = tables
+
+    def _forget_tree(self, name: str) -> None:
+        self.engine.drop_tree(name)
+        self.tree.delete(record_key(_STATISTICS, name))
+
+    # Changing changelogs.
+
+    def create_log(self, record: ChangelogRecord) -> None:
+        """Make a changelog durable; `replace` with a schema that names it starts it."""
+        with self.mutex:
+            self.engine.create_tree(record.tree_name)
+            batch = self.engine.batch()
+            self._put_log(batch, record)
+            self.engine.write(batch, sync=True)
+
+    def close_log(self, table_id: str, label: str) -> None:
+        """Note that a changelog gets no more records. Call it after `replace`."""
+        with self.mutex:
+            batch = self.engine.batch()
+            self._put_log(batch, self._closed(self._logs[table_id, label]))
+            self.engine.write(batch, sync=True)
+
+    def drop_log(self, record: ChangelogRecord) -> None:
+        """Delete a changelog and its records."""
+        with self.mutex:
+            self._logs = {
+                key: value
+                for key, value in self._logs.items()
+                if key != (record.table_id, record.label)
+            }
+            self.tree.delete(_log_key(record), sync=True)
+            self._forget_tree(record.tree_name)
+
+    def _closed(self, log: ChangelogRecord) -> ChangelogRecord:
+        return dataclasses.replace(
+            log, closed_at=self.settings.clock(), end_seqno=self.engine.last_seqno
+        )
+
+    def _put_log(self, batch: Any, record: ChangelogRecord) -> None:
+        batch.put(self.tree, _log_key(record), record.pack())
+        self._logs = {**self._logs, (record.table_id, record.label): record}
+
+    # Records of other parts of the model.
+
+    def read(self, kind: str, name: str) -> Any:
+        """Return the msgpack value kept under (kind, name), or None."""
+        packed = self.tree.get(record_key(kind, name))
+        return None if packed is None else msgpack.unpackb(packed, strict_map_key=False)
+
+    def write(self, kind: str, name: str, value: Any) -> None:
+        """Keep `value` durably under (kind, name); None deletes."""
+        batch = self.engine.batch()
+        if value is None:
+            batch.delete(self.tree, record_key(kind, name))
+        else:
+            batch.put(self.tree, record_key(kind, name), msgpack.packb(value))
+        self.engine.write(batch, sync=True)
+
+    def records(self, kind: str) -> Iterator[tuple[str, Any]]:
+        """Yield (name, value) of everything kept under `kind`, in name order."""
+        prefix = record_key(kind, "")
+        for key, packed in self.tree.cursor(prefix, prefix[:-1] + b"\x01"):
+            yield key[len(prefix) :].decode(), msgpack.unpackb(packed, strict_map_key=False)
+
+    # Opening and closing.
+
+    def _load(self) -> None:
+        is_clean = self._take_clean_mark()
+        self._logs = {}
+        for _, packed in self._packed(_LOG):
+            record = unpack_record(packed)
+            self._logs[record.table_id, record.label] = record
+        found = [schemas.unpack(packed) for _, packed in self._packed(_TABLE)]
+        self._sweep(found)
+        self._tables = {
+            schema.name: self._open(schema, None, is_exact=is_clean) for schema in found
+        }
+
+    def _packed(self, kind: str) -> Iterator[tuple[bytes, bytes]]:
+        prefix = record_key(kind, "")
+        return iter(list(self.tree.cursor(prefix, prefix[:-1] + b"\x01")))
+
+    def _take_clean_mark(self) -> bool:
+        """Return whether the last thing that happened to the engine was a clean close."""
+        marks = [key for key, _ in self._packed(_CLEAN)]
+        if not marks:
+            return False
+        is_clean = int.from_bytes(marks[-1][-8:]) == self.engine.last_seqno
+        if not self.engine.read_only:
+            batch = self.engine.batch()
+            for key in marks:
+                batch.delete(self.tree, key)
+            self.engine.commit(batch)
+        return is_clean
+
+    def _sweep(self, found: list[TableSchema]) -> None:
+        """Drop trees that a crash left without a record, and make those that it left out."""
+        if self.engine.read_only:
+            return
+        wanted = dict(pair for schema in found for pair in _tree_names(schema))
+        wanted.update((record.tree_name, False) for record in self._logs.values())
+        existing = set(self.engine.tree_names())
+        for name in existing:
+            if name.startswith(_OWNED_PREFIXES) and name not in wanted:
+                self.engine.drop_tree(name)
+        for name, hashed in wanted.items():
+            if name not in existing:
+                self.engine.create_tree(name, hashed=hashed)
+
+    def _open(
+        self, schema: TableSchema, old: TableHandle | None, *, is_exact: bool = True
+    ) -> TableHandle:
+        """Return a handle; statistics of trees that `old` has go on."""
+        from dynalsm.model.keys import TableKeys
+
+        kinds = schema.attributes
+        keys = TableKeys(
+            schema.hash_key,
+            kinds[schema.hash_key],
+            schema.range_key,
+            kinds[schema.range_key] if schema.range_key else None,
+        )
+        indexes = {}
+        for index in schema.indexes:
+            tree_name = f"t/{schema.id}{index.tree_suffix}"
+            known = old.indexes.get(index.name) if old else None
+            indexes[index.name] = IndexHandle(
+                index,
+                self.engine.tree(tree_name),
+                _index_keys(index, keys, kinds),
+                known.statistics if known else self._statistics(tree_name, is_exact),
+            )
+        tree_name = f"t/{schema.id}"
+        return TableHandle(
+            schema,
+            self.settings.table_arn(schema.name),
+            self.engine.tree(tree_name),
+            keys,
+            indexes,
+            self._open_changelog(schema),
+            self.engine.tree(f"x/{schema.id}") if schema.ttl_attribute else None,
+            old.statistics if old else self._statistics(tree_name, is_exact),
+        )
+
+    def _open_changelog(self, schema: TableSchema) -> Changelog | None:
+        if schema.changelog is None:
+            return None
+        return self.open_log(self._logs[schema.id, schema.changelog])
+
+    def _statistics(self, tree_name: str, is_exact: bool) -> Statistics:
+        items, size_bytes = self.read(_STATISTICS, tree_name) or (0, 0)
+        return Statistics(items, size_bytes, is_exact=is_exact)
+
+    def _trees_with_statistics(self) -> Iterator[tuple[Any, Any, Statistics]]:
+        for handle in self._tables.values():
+            yield handle.tree, handle.keys, handle.statistics
+            for index in handle.indexes.values():
+                yield index.tree, index.keys, index.statistics
+
+    def begin_recounts(self) -> list[Callable[[], None]]:
+        """Start counting what an unclean close left uncounted; call before the first write.
+
+        Returns the work that is left, for a background thread: one call per tree.
+        """
+        inexact = [part for part in self._trees_with_statistics() if not part[2].is_exact]
+        for _, _, statistics in inexact:
+            statistics.start_recount(self.engine.last_seqno)
+        return [_recount(self.engine.snapshot(), *part) for part in inexact]
+
+    def save_statistics(self, *, is_closing: bool = False) -> None:
+        """Keep the counters; with `is_closing` also the mark that they are exact.
+
+        REQUIRES for `is_closing`: no write happens from here until the engine is closed.
+        """
+        if self.engine.read_only:
+            return
+        with self.mutex:
+            batch = self.engine.batch()
+            is_exact = True
+            for tree, _, statistics in self._trees_with_statistics():
+                is_exact = is_exact and statistics.is_exact
+                key = record_key(_STATISTICS, tree.name)
+                batch.put(self.tree, key, msgpack.packb(statistics.stored()))
+            if is_closing and is_exact:
+                batch.put_stamped(self.tree, record_key(_CLEAN, ""), b"", b"")
+            if len(batch):
+                self.engine.write(batch, sync=is_closing)
+
+
+def record_key(kind: str, name: str) -> bytes:
+    """Return the key of a catalog record."""
+    return f"{kind}\0{name}".encode()
+
+
+def _log_key(record: ChangelogRecord) -> bytes:
+    return record_key(_LOG, f"{record.table_id}\0{record.label}")
+
+
+def _tree_names(schema: TableSchema) -> list[tuple[str, bool]]:
+    """Return (name, hashed) of the trees that live and die with the table."""
+    names = [(f"t/{schema.id}", True)]
+    names += [(f"t/{schema.id}{index.tree_suffix}", True) for index in schema.indexes]
+    if schema.ttl_attribute:
+        names.append((f"x/{schema.id}", False))
+    return names
+
+
+def _index_keys(index: IndexSchema, keys: TableKeys, kinds: dict[str, str]) -> IndexKeys:
+    from dynalsm.model.keys import IndexKeys
+
+    return IndexKeys(
+        index.kind,
+        keys,
+        [(name, kinds[name]) for name in index.hash_key],
+        [(name, kinds[name]) for name in index.range_key],
+        (index.projection.kind, list(index.projection.attributes)),
+    )
+
+
+def _recount(snapshot: Any, tree: Any, keys: Any, statistics: Statistics) -> Callable[[], None]:
+    def work() -> None:
+        items = size_bytes = 0
+        with snapshot, tree.cursor(snapshot=snapshot, keys=False) as cursor:
+            while chunk := cursor.next_chunk(1000, 1 << 20):
+                items += len(chunk)
+                size_bytes += sum(map(keys.stored_size, chunk))
+        statistics.finish_recount(items, size_bytes)
+
+    return work

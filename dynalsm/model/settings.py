@@ -1,0 +1,55 @@
+"""Settings: what a database is told when it is opened.
+
+One object per open database. Fields are set before use and then only read, except `table_names`,
+a cache whose entries any thread may add.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Settings:
+    """Choices of the caller; nothing here is stored in the database."""
+
+    region: str = "us-east-1"
+    account_id: str = "123456789012"
+    # Which wording member constraints use: "classic" or "2026" (reference 0.1).
+    wording: str = "classic"
+    # Seconds since 1970; tests put their own here.
+    clock: Callable[[], float] = time.time
+    # Whether provisioned tables throttle.
+    enforce_throughput: bool = False
+    # host:port that DescribeEndpoints answers.
+    endpoint: str = ""
+
+    # Quotas of an account (reference 14.5).
+    limit_tables: int = 2500
+    limit_gsi: int = 20
+    limit_lsi: int = 5
+    limit_tags: int = 50
+
+    # Streams: new streams are cut into so many shards by partition-key hash.
+    stream_shards: int = 4
+    stream_retention_seconds: float = 24 * 3600
+    iterator_lifetime_seconds: float = 15 * 60
+
+    # Time to live: how often expired items are looked for, and how long a second UpdateTimeToLive
+    # is refused (0: never; AWS: about an hour).
+    ttl_sweep_seconds: float = 60.0
+    ttl_change_interval_seconds: float = 0.0
+
+    # Stand-ins for S3 and Kinesis: a directory of "buckets", and stream ARN -> file path.
+    bucket_root: str | None = None
+    kinesis_sinks: dict[str, str] = field(default_factory=dict)
+
+    # Well-formed TableName members seen so far -> table name (an ARN maps to its name).
+    # Bounded by validate.py.
+    table_names: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+
+    def table_arn(self, name: str) -> str:
+        """Return the ARN of table `name`."""
+        return f"arn:aws:dynamodb:{self.region}:{self.account_id}:table/{name}"
