@@ -1,6 +1,6 @@
 # Every file operation of the core: thin wrappers of POSIX that fill in a Failure, never raise,
-# and pass the fault-injection seam (below). Paths are NUL-terminated bytes in the file system's
-# encoding. Thread-safe; no state but the seam's.
+# and pass the fault-injection seam (files.pyx). Paths are NUL-terminated bytes in the file
+# system's encoding. Thread-safe; no state but the seam's.
 
 from libc.stdint cimport int64_t, uint64_t
 
@@ -28,7 +28,12 @@ cdef int file_truncate(int fd, const char* path, int64_t size, Failure* failure)
 cdef int file_allocate(
     int fd, const char* path, int64_t offset, int64_t size, Failure* failure
 ) noexcept nogil
+# Whether a store through a mapping of reserved blocks can fail only with the device: known file
+# systems that write reserved blocks in place. Elsewhere (copy on write, network) such a store may
+# find no space, and the process would die of SIGBUS instead of getting an error.
+cdef bint file_can_map(int fd) noexcept nogil
 # Maps [0, size) shared and writable; touching bytes beyond the end of file is the caller's fault.
+# A forked child does not inherit the mapping.
 cdef int file_map(
     int fd, const char* path, size_t size, void** base, Failure* failure
 ) noexcept nogil
@@ -37,7 +42,10 @@ cdef void file_unmap(void* base, size_t size) noexcept nogil
 cdef int file_map_write(
     void* base, const char* path, const void* data, size_t size, int64_t offset, Failure* failure
 ) noexcept nogil
+# The name lasts only after directory_sync of the directory of `new` (and of `old`, if another).
 cdef int file_rename(const char* old, const char* new, Failure* failure) noexcept nogil
 cdef int file_link(const char* old, const char* new, Failure* failure) noexcept nogil
 cdef int file_remove(const char* path, Failure* failure) noexcept nogil
 cdef int directory_sync(const char* path, Failure* failure) noexcept nogil
+# Creates one directory, mode 0700. *created is false when it was there already.
+cdef int directory_create(const char* path, bint* created, Failure* failure) noexcept nogil

@@ -1,0 +1,9 @@
+from collections.abc import Buffer  # type: ignore[attr-defined]
+
+IMPLEMENTATION: str
+
+def checksum(data: Buffer, crc: int = 0) -> int: ...
+def checksum_by_tables(data: Buffer, crc: int = 0) -> int: ...
+def join(first: int, second: int, second_size: int) -> int: ...
+
+crc32c = checksum
