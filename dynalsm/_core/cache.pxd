@@ -1,6 +1,10 @@
 # The block cache: uncompressed blocks by (file id, offset), with a byte budget. Sharded CLOCK:
 # a hit sets a bit, no list surgery. Blocks are reference-counted; a pinned block outlives its eviction.
 # Thread-safe: one short mutex per shard; reference counts are atomic.
+#
+# Block headers live in pools that are never given back while the cache lives, so that whoever kept
+# a pointer to one (a hint) may look at it at any time: block_try_pin finds out whether it still is
+# the block that was meant, without a lock.
 
 from libc.stdint cimport uint8_t, uint64_t
 
@@ -8,11 +12,14 @@ from libc.stdint cimport uint8_t, uint64_t
 cdef struct Block:
     uint8_t* data            # owned: uncompressed payload without trailer
     size_t size
-    uint64_t references      # atomic
+    uint64_t references      # atomic; 0: the header is free
     uint64_t file_id
     uint64_t offset
-    bint in_cache
-    bint visited             # CLOCK bit
+    bint in_cache            # Guarded by the shard's mutex.
+    bint visited             # CLOCK bit; written without a lock
+    uint64_t charge          # bytes counted against the budget
+    Cache* cache             # borrowed; NULL: a header of its own, freed with the last reference
+    Block* next              # free list, or victims on their way out
 
 
 cdef struct Cache            # opaque
@@ -32,8 +39,12 @@ cdef void cache_free(Cache* cache) noexcept nogil          # REQUIRES: nothing p
 cdef void cache_set_capacity(Cache* cache, uint64_t capacity_bytes) noexcept nogil
 # Returns: the block, pinned, or NULL.
 cdef Block* cache_find(Cache* cache, uint64_t file_id, uint64_t offset) noexcept nogil
+# Returns: `hint`, pinned, if it still is this block; else NULL (it may be cached elsewhere).
+# Counts as a hit. hint may be NULL, or any header this cache ever gave out.
+cdef Block* block_try_pin(Block* hint, uint64_t file_id, uint64_t offset) noexcept nogil
 # Takes over `data` (malloc'ed). Returns: the block, pinned once, or NULL for want of memory (data freed).
 # insert=False gives a block that is not put into the cache (scans that must not disturb it).
+# When the block is there already, that one is returned and `data` freed. cache may be NULL.
 cdef Block* cache_add(
     Cache* cache, uint64_t file_id, uint64_t offset, uint8_t* data, size_t size, bint insert
 ) noexcept nogil

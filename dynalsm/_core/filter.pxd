@@ -11,3 +11,5 @@ cdef void filter_build(
 cdef bint filter_may_contain(
     const uint8_t* filter, size_t size, uint64_t key_hash, int bits_per_key
 ) noexcept nogil
+# Starts loading the line that filter_may_contain will look at. REQUIRES: size >= 64.
+cdef void filter_prefetch(const uint8_t* filter, size_t size, uint64_t key_hash) noexcept nogil
