@@ -1,14 +1,17 @@
 # The write-ahead log: one file per memtable generation, one record per commit.
 #
-# Layout (all little-endian, docs/format.md):
+# Layout (all little-endian, docs/format-log.md):
 #   header, 64 bytes: magic "DLSMWAL1", format u32, flags u32, log number u64,
 #       previous log number u64, previous log's final size u64 (0: not known), previous log's last seqno u64,
-#       reserved u32, crc32c of the bytes before it u32 (reserved bytes zero)
+#       reserved u32 (zero), crc32c of the bytes before it u32, end mark "1LAWMSLD" (its last byte tells a
+#       header that was cut off from one that is damaged)
 #   records, each starting at a multiple of 8:
-#       payload size u32 | crc32c u32 (over the rest of the header and the payload) |
+#       payload size u32 | crc32c u32 |
 #       log number low 32 bits u32 | entry count u32 | first seqno u64 |
 #       synced offset u64 (this log was durable up to here when the record was appended;
-#       bit 63 set: all older logs were durable) | payload, zero-padded to 8
+#       bit 63 set: all older logs were durable) | payload | zeros up to a multiple of 8 (checked)
+#       The crc is over the record's offset in the file (u64), the size, the fields after the crc,
+#       and the payload: a record is valid at its own place only.
 #   clean end: a record of count 0 and size 0 whose first seqno is the last one + 1, written by close.
 # The file is preallocated in steps and written through a shared mapping (a record costs a memcpy,
 # and survives the death of the process); where the file system cannot preallocate, by pwrite.
@@ -22,6 +25,15 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from dynalsm._core.coding cimport Slice
 from dynalsm._core.status cimport Failure
 
+cdef extern from "<pthread.h>" nogil:
+    ctypedef struct pthread_mutex_t:
+        pass
+
+
+cdef enum:
+    WAL_HEADER_BYTES = 64
+    WAL_RECORD_HEADER_BYTES = 32
+
 
 cdef struct Wal:
     uint64_t number
@@ -29,10 +41,16 @@ cdef struct Wal:
     char* path               # owned
     uint64_t size            # bytes appended: atomic release store by append, acquire load by sync
     uint64_t synced          # durable up to here: monotonic, atomic
-    uint64_t allocated
+    uint64_t allocated       # the file reaches at least to here, its blocks reserved
     uint8_t* map             # NULL: pwrite mode
     uint64_t map_size
     bint older_synced        # all older logs are durable: set by the engine
+    bint preallocates        # the file system reserves blocks
+    uint64_t dirty_end       # what a failed append may have left in [size, dirty_end); 0: nothing
+    bint is_finished
+    int is_poisoned          # a sync failed: atomic
+    uint8_t* scratch         # owned: a record on its way to pwrite
+    pthread_mutex_t sync_mutex   # one sync at a time: an error is told to one caller only
 
 
 # Creates, preallocates, writes the header. Not yet durable, nor is its directory entry: the first
@@ -41,15 +59,24 @@ cdef Wal* wal_create(
     const char* path, uint64_t number, uint64_t previous_number, uint64_t previous_size,
     uint64_t previous_seqno, Failure* failure
 ) noexcept nogil
-# Appends one record. On failure nothing was appended (the size is unchanged and a partial record
-# was cut off or will be overwritten); NO_SPACE when preallocation fails.
+# The same; mapped=False writes by pwrite from the start. A store through a mapping costs a third of
+# a pwrite, but when a device dies, the file system may answer it with SIGBUS instead of an error.
+cdef Wal* wal_create_as(
+    const char* path, uint64_t number, uint64_t previous_number, uint64_t previous_size,
+    uint64_t previous_seqno, bint mapped, Failure* failure
+) noexcept nogil
+# Appends one record (size and count at least 1). On failure nothing was appended (the size is unchanged and
+# a partial record was cut off or will be overwritten); NO_SPACE when preallocation fails; the same append may
+# be tried again. POISONED after a failed sync, CLOSED after wal_finish.
 cdef int wal_append(
     Wal* wal, const uint8_t* payload, size_t size, uint64_t first_seqno, uint32_t count,
     Failure* failure
 ) noexcept nogil
-# Makes everything appended before the call durable and advances wal.synced.
+# Makes everything appended before the call durable and advances wal.synced. A failure is final: POISONED
+# from then on.
 cdef int wal_sync(Wal* wal, Failure* failure) noexcept nogil
-# Clean end: writes the end record (when `mark`), cuts off the preallocated tail, syncs.
+# Clean end: syncs, writes the end record (when `mark`), cuts off the preallocated tail, syncs again.
+# wal.size is the final size. After NO_SPACE (no room for the end record) everything appended is durable.
 cdef int wal_finish(Wal* wal, uint64_t next_seqno, bint mark, Failure* failure) noexcept nogil
 cdef void wal_close(Wal* wal) noexcept nogil     # unmaps, closes, frees; no I/O
 
@@ -66,10 +93,13 @@ cdef struct WalReader:
     bint clean_end           # the end record was seen
     bint torn                # the log stops at bytes that are no record
     bint older_synced        # some record says that all older logs were durable
+    uint64_t next_seqno      # behind the last good record; 0: no record yet
+    bint is_at_end
 
 
 # Reads the file whole (logs are bounded by the write buffer) and checks the header: CORRUPTION when it is
-# damaged; an empty or all-zero file is a log whose creation was cut off: status OK, number 0.
+# damaged; an empty or all-zero file, or one whose header is incomplete, is a log whose creation was cut
+# off: status OK, number 0 (CORRUPTION if a record in it proves that the header was durable).
 cdef WalReader* wal_reader_open(const char* path, Failure* failure) noexcept nogil
 # Next record. Returns: OK with *payload (borrowed: while the reader lives), *first_seqno, *count; END behind the last good
 # record (then clean_end / torn say how it ended); CORRUPTION with the offset when a bad record is followed by a record
