@@ -28,6 +28,7 @@ from dynalsm.api import dispatch
 from dynalsm.client import DynamoDBClient, StreamsClient
 from dynalsm.model.catalog import Catalog
 from dynalsm.model.settings import Settings
+from dynalsm.model.writes import Writes
 
 if TYPE_CHECKING:
     from dynalsm._core import Engine, Snapshot
@@ -81,6 +82,7 @@ class Database:
         self._must_wait = engine.durability == "commit" and not engine.read_only
         self.call: Call = partial(dispatch, self)
         self.catalog = Catalog(engine, self.settings)
+        self.writes = Writes(engine, self.catalog, self.settings)
         self._add_faces()
 
     def _add_faces(self) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dynalsm.changes import Change, follow
 from dynalsm.client import known_members, reject_unknown, with_datetimes
-from dynalsm.conditions import build
+from dynalsm.conditions import ConditionExpressionBuilder
 from dynalsm.values.forms import NATIVE
 
 if TYPE_CHECKING:
@@ -348,11 +348,13 @@ def write_expressions(request: dict[str, Any]) -> None:
 
     REQUIRES: `request` may be changed; the dicts inside it are not.
     """
+    builder: ConditionExpressionBuilder | None = None
     for member in _EXPRESSIONS:
         condition = request.get(member)
         if condition is not None and not isinstance(condition, str):
-            text, names, values = build(condition)
-            _place(request, member, text, names, values)
+            builder = builder or ConditionExpressionBuilder()
+            is_key = member == "KeyConditionExpression"
+            _place(request, member, *builder.build_expression(condition, is_key))
 
 
 def _place(

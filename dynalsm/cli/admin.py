@@ -1,0 +1,82 @@
+"""Commands on the directory itself: stats, verify, compact, checkpoint."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from dynalsm.cli import output
+from dynalsm.cli.data import JsonOption
+
+DirectoryArgument = Annotated[str, typer.Argument(help="Database directory.")]
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    for command in (stats, verify, compact, checkpoint):
+        app.command()(command)
+
+
+def stats(path: DirectoryArgument, json: JsonOption = False) -> None:
+    """Print the engine's figures."""
+    import dynalsm
+
+    with dynalsm.open(path, read_only=True) as database:
+        figures = database.stats()
+    if json:
+        output.print_json(figures)
+    else:
+        output.print_grid(("Figure", "Value"), list(_flat(figures)))
+
+
+def verify(path: DirectoryArgument, json: JsonOption = False) -> None:
+    """Read every byte of the database and check it; exit code 1 when something is damaged."""
+    import dynalsm
+
+    with dynalsm.open(path, read_only=True) as database:
+        started = time.perf_counter()
+        report = database.engine.verify()
+        seconds = time.perf_counter() - started
+    if json:
+        output.print_json(report)
+    else:
+        output.console.print(f"verified in {output.duration_text(seconds)}: everything is whole")
+
+
+def compact(path: DirectoryArgument) -> None:
+    """Merge every tree down to its last level."""
+    import dynalsm
+
+    with dynalsm.open(path, create=False) as database:
+        started = time.perf_counter()
+        with output.console.status("compacting"):
+            database.flush()
+            database.compact()
+        output.console.print(f"compacted in {output.duration_text(time.perf_counter() - started)}")
+
+
+def checkpoint(
+    path: DirectoryArgument,
+    target: Annotated[str, typer.Argument(help="A directory that does not exist yet.")],
+) -> None:
+    """Copy the database as it is now, with hard links where the disk allows."""
+    import dynalsm
+
+    with dynalsm.open(path, create=False) as database:
+        database.engine.checkpoint(target)
+    output.console.print(f"checkpoint written to {target}")
+
+
+def _flat(figures: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """Return nested figures as rows; a list is shown by its length."""
+    rows: list[tuple[str, Any]] = []
+    for name, value in figures.items():
+        if isinstance(value, dict):
+            rows += _flat(value, f"{prefix}{name}.")
+        elif isinstance(value, list):
+            rows.append((f"{prefix}{name}", f"{len(value)} entries"))
+        else:
+            rows.append((f"{prefix}{name}", value))
+    return rows

@@ -1,0 +1,331 @@
+"""Commands on tables and items: tables, get, put, delete, query, scan.
+
+PATH is a database directory or the URL of an endpoint. Commands that only read open the directory
+read-only, so they work beside a running server.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dynalsm.cli import output
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dynalsm.database import Database
+    from dynalsm.resource import Table
+
+PathArgument = Annotated[str, typer.Argument(help="Database directory, or http://host:port.")]
+TableArgument = Annotated[str, typer.Argument(help="Table name.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON lines for machines.")]
+NamesOption = Annotated[str | None, typer.Option(help='JSON: {"#n": "Name"}.')]
+ValuesOption = Annotated[str | None, typer.Option(help='JSON: {":v": 1}.')]
+LimitOption = Annotated[int, typer.Option(help="Most items to print.")]
+FilterOption = Annotated[str | None, typer.Option("--filter", help="FilterExpression.")]
+IndexOption = Annotated[str | None, typer.Option(help="Index name.")]
+ProjectionOption = Annotated[str | None, typer.Option(help="ProjectionExpression.")]
+TypedOption = Annotated[bool, typer.Option("--typed", help='Values are DynamoDB JSON: {"S": "x"}.')]
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    for command in (tables, get, put, delete, query, scan):
+        app.command()(command)
+
+
+def open_for_reading(path: str) -> Database:
+    """Open a database that must exist, beside a writer if there is one."""
+    import dynalsm
+
+    if "://" in path:
+        return dynalsm.open(path)
+    return dynalsm.open(path, read_only=True)
+
+
+def open_for_writing(path: str) -> Database:
+    """Open a database that must exist."""
+    import dynalsm
+
+    return dynalsm.open(path) if "://" in path else dynalsm.open(path, create=False)
+
+
+def tables(
+    path: PathArgument,
+    table: Annotated[str | None, typer.Argument(help="Show this one in full.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """List the tables, or describe one."""
+    with open_for_reading(path) as database:
+        if table is not None:
+            description = database.client.describe_table(TableName=table)["Table"]
+            output.print_json(description) if json else _print_description(description)
+            return
+        described = [
+            database.client.describe_table(TableName=each.name)["Table"] for each in database.tables
+        ]
+    if json:
+        for description in described:
+            output.print_json(description)
+    elif described:
+        output.print_grid(
+            ("Table", "Status", "Key", "Indexes", "Items", "Size"),
+            [
+                (
+                    one["TableName"],
+                    one["TableStatus"],
+                    _key_text(one["KeySchema"]),
+                    ", ".join(index["IndexName"] for index in _indexes(one)),
+                    int(one["ItemCount"]),
+                    output.size_text(one["TableSizeBytes"]),
+                )
+                for one in described
+            ],
+        )
+    else:
+        output.console.print("no tables")
+
+
+def get(
+    path: PathArgument,
+    table: TableArgument,
+    key: Annotated[str, typer.Argument(help='Key as JSON: {"Artist": "x"}.')],
+    typed: TypedOption = False,
+) -> None:
+    """Print one item as JSON; exit code 1 when there is none."""
+    with open_for_reading(path) as database:
+        if typed:
+            reply = database.call("GetItem", {"TableName": table, "Key": _typed(key)}, _form(typed))
+        else:
+            reply = database.Table(table).get_item(Key=_plain(key, "key"))
+    if "Item" not in reply:
+        output.fail("no such item")
+        raise typer.Exit(1)
+    output.print_json(reply["Item"])
+
+
+def put(
+    path: PathArgument,
+    table: TableArgument,
+    item: Annotated[str, typer.Argument(help="Item as JSON; @FILE reads a file, - reads stdin.")],
+    typed: TypedOption = False,
+) -> None:
+    """Write one item, or every line of a file of JSON items."""
+    lines = _lines(item)
+    with open_for_writing(path) as database:
+        count = 0
+        if typed:
+            for line in lines:
+                database.call("PutItem", {"TableName": table, "Item": _typed(line)}, _form(typed))
+                count += 1
+        else:
+            with database.Table(table).batch_writer() as batch:
+                for line in lines:
+                    batch.put_item(Item=_plain(line, "item"))
+                    count += 1
+    output.errors_console.print(f"{count:,} item{'s' if count != 1 else ''} written")
+
+
+def delete(
+    path: PathArgument,
+    table: TableArgument,
+    key: Annotated[str, typer.Argument(help='Key as JSON: {"Artist": "x"}.')],
+) -> None:
+    """Delete one item; exit code 1 when there is none."""
+    with open_for_writing(path) as database:
+        reply = database.Table(table).delete_item(Key=_plain(key, "key"), ReturnValues="ALL_OLD")
+    if "Attributes" not in reply:
+        output.fail("no such item")
+        raise typer.Exit(1)
+
+
+def query(
+    path: PathArgument,
+    table: TableArgument,
+    value: Annotated[str | None, typer.Argument(help="The partition key's value.")] = None,
+    key_condition: Annotated[
+        str | None, typer.Option(help="KeyConditionExpression, in place of VALUE.")
+    ] = None,
+    index: IndexOption = None,
+    reverse: Annotated[bool, typer.Option("--reverse", help="From the highest sort key.")] = False,
+    filter_: FilterOption = None,
+    projection: ProjectionOption = None,
+    names: NamesOption = None,
+    values: ValuesOption = None,
+    limit: LimitOption = 50,
+    json: JsonOption = False,
+) -> None:
+    """Print the items of one partition key, in the order of the sort key."""
+    request = _read_request(index, filter_, projection, names, values)
+    if reverse:
+        request["ScanIndexForward"] = False
+    with open_for_reading(path) as database:
+        target = database.Table(table)
+        schema = _schema(target, index)
+        if key_condition is not None:
+            request["KeyConditionExpression"] = key_condition
+        elif value is not None:
+            request["KeyConditionExpression"] = _equals(target, schema[0], value)
+        else:
+            raise ValueError("query needs the partition key's VALUE or --key-condition")
+        _print_found(target.query_items(**request), schema, limit, json)
+
+
+def scan(
+    path: PathArgument,
+    table: TableArgument,
+    index: IndexOption = None,
+    filter_: FilterOption = None,
+    projection: ProjectionOption = None,
+    names: NamesOption = None,
+    values: ValuesOption = None,
+    limit: LimitOption = 50,
+    json: JsonOption = False,
+) -> None:
+    """Print the items of a whole table or index."""
+    request = _read_request(index, filter_, projection, names, values)
+    with open_for_reading(path) as database:
+        target = database.Table(table)
+        _print_found(target.scan_items(**request), _schema(target, index), limit, json)
+
+
+def _print_found(
+    found: Iterator[dict[str, Any]], schema: list[str], limit: int, json: bool
+) -> None:
+    if json:
+        for item in itertools.islice(found, limit):
+            output.print_json(item)
+        return
+    items = list(itertools.islice(found, limit))
+    if not items:
+        output.console.print("no items")
+        return
+    output.print_items(items, schema)
+    if len(items) == limit and next(found, None) is not None:
+        output.console.print(f"the first {limit:,}; --limit shows more")
+
+
+def _read_request(
+    index: str | None,
+    filter_: str | None,
+    projection: str | None,
+    names: str | None,
+    values: str | None,
+) -> dict[str, Any]:
+    request: dict[str, Any] = {
+        "IndexName": index,
+        "FilterExpression": filter_,
+        "ProjectionExpression": projection,
+        "ExpressionAttributeNames": _plain(names, "--names") if names else None,
+        "ExpressionAttributeValues": _plain(values, "--values") if values else None,
+    }
+    return {name: value for name, value in request.items() if value is not None}
+
+
+def _schema(table: Table, index: str | None) -> list[str]:
+    """Return the key attributes of a table or of one of its indexes."""
+    schema = table.key_schema
+    if index is not None:
+        described = [
+            *(table.local_secondary_indexes or ()),
+            *(table.global_secondary_indexes or ()),
+        ]
+        found = [one for one in described if one["IndexName"] == index]
+        if not found:
+            known = ", ".join(one["IndexName"] for one in described) or "none"
+            raise ValueError(f"{table.name} has no index {index}; it has: {known}")
+        schema = found[0]["KeySchema"]
+    return [element["AttributeName"] for element in schema]
+
+
+def _equals(table: Table, name: str, value: str) -> Any:
+    from dynalsm.conditions import Key
+
+    types = {one["AttributeName"]: one["AttributeType"] for one in table.attribute_definitions}
+    if types[name] == "N":
+        try:
+            return Key(name).eq(Decimal(value))
+        except ArithmeticError:
+            raise ValueError(f"{name} is a number, and {value!r} is none") from None
+    return Key(name).eq(value.encode() if types[name] == "B" else value)
+
+
+def _form(typed: bool) -> Any:
+    from dynalsm.values.forms import JSON, NATIVE
+
+    return JSON if typed else NATIVE
+
+
+def _typed(text: str) -> dict[str, Any]:
+    return _object(text, "item")
+
+
+def _plain(text: str, what: str) -> dict[str, Any]:
+    return _object(text, what)
+
+
+def _object(text: str, what: str) -> dict[str, Any]:
+    """Parse a JSON object; numbers become Decimals. Raises: ValueError naming the column."""
+    import json
+
+    try:
+        value = json.loads(text, parse_float=Decimal)
+    except json.JSONDecodeError as problem:
+        raise ValueError(
+            f"{what} is no JSON: {problem.msg} at line {problem.lineno} column {problem.colno}"
+        ) from None
+    if not isinstance(value, dict):
+        raise ValueError(f'{what} must be a JSON object such as {{"Name": "x"}}')
+    return value
+
+
+def _lines(item: str) -> Iterator[str]:
+    if item == "-":
+        yield from (line for line in sys.stdin if line.strip())
+    elif item.startswith("@"):
+        with Path(item[1:]).open(encoding="utf-8") as source:
+            yield from (line for line in source if line.strip())
+    else:
+        yield item
+
+
+def _indexes(description: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        *description.get("LocalSecondaryIndexes", ()),
+        *description.get("GlobalSecondaryIndexes", ()),
+    ]
+
+
+def _key_text(schema: list[dict[str, str]]) -> str:
+    return " + ".join(element["AttributeName"] for element in schema)
+
+
+def _print_description(description: dict[str, Any]) -> None:
+    types = {
+        one["AttributeName"]: one["AttributeType"] for one in description["AttributeDefinitions"]
+    }
+    rows = [("table", _typed_key(description["KeySchema"], types), "", description["ItemCount"])]
+    rows += [
+        (
+            index["IndexName"],
+            _typed_key(index["KeySchema"], types),
+            index["Projection"]["ProjectionType"],
+            index.get("ItemCount", 0),
+        )
+        for index in _indexes(description)
+    ]
+    title = f"{description['TableName']}: {description['TableStatus']}"
+    output.print_grid(("", "Key", "Projection", "Items"), rows, title)
+    stream = description.get("StreamSpecification")
+    if stream:
+        output.console.print(f"stream: {stream['StreamViewType']}")
+
+
+def _typed_key(schema: list[dict[str, str]], types: dict[str, str]) -> str:
+    return " + ".join(f"{one['AttributeName']} ({types[one['AttributeName']]})" for one in schema)
