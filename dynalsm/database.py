@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from dynalsm import errors, resource
 from dynalsm.api import dispatch
 from dynalsm.client import DynamoDBClient, StreamsClient
+from dynalsm.model import backfill
 from dynalsm.model.catalog import Catalog
 from dynalsm.model.settings import Settings
 from dynalsm.model.writes import Writes
@@ -84,6 +85,15 @@ class Database:
         self.catalog = Catalog(engine, self.settings)
         self.writes = Writes(engine, self.catalog, self.settings)
         self._add_faces()
+        if not engine.read_only:
+            self._start_background()
+
+    def _start_background(self) -> None:
+        """Go on with what the last process left unfinished."""
+        recounts = self.catalog.begin_recounts()
+        if recounts:
+            self.spawn("recount", lambda: _run_until(self.stopping, recounts))
+        backfill.resume(self)
 
     def _add_faces(self) -> None:
         self.client = DynamoDBClient(self)
@@ -216,7 +226,11 @@ class Database:
         for thread in threads:
             if thread is not threading.current_thread():
                 thread.join()
-        self.engine.close()
+        try:
+            if not self.engine.read_only:
+                self.catalog.save_statistics(is_closing=True)
+        finally:
+            self.engine.close()
 
     def __enter__(self) -> Database:
         return self
@@ -230,6 +244,13 @@ class Database:
     def _check_open(self) -> None:
         if self._closed:
             raise errors.ClosedError("the database is closed", path=self.path)
+
+
+def _run_until(stopping: threading.Event, tasks: list[Callable[[], None]]) -> None:
+    for task in tasks:
+        if stopping.is_set():
+            return
+        task()
 
 
 def open_path(
