@@ -1,0 +1,135 @@
+from collections.abc import Iterable, Sequence
+from typing import final
+
+RANGE_OPERATORS: frozenset[str]
+
+class KeyProblem(ValueError):
+    """A key attribute that cannot be a key.
+
+    `kind` is "missing", "type", "empty", "too_long" or "schema"; str() is DynamoDB's text for keys
+    of a table.
+    """
+
+    kind: str
+    attribute: str
+    expected: str
+    actual: str
+    size: int
+    role: str
+    def __init__(
+        self,
+        kind: str,
+        attribute: str = "",
+        expected: str = "",
+        actual: str = "",
+        size: int = 0,
+        role: str = "HASH",
+    ) -> None: ...
+
+def segment_of(tree_key: bytes, total: int) -> int:
+    """Return the parallel-scan segment (of `total`) that a tree key belongs to."""
+
+@final
+class TableKeys:
+    """The tree keys and stored values of one table."""
+
+    names: tuple[str, ...]
+    def __init__(
+        self,
+        partition_name: str,
+        partition_type: str,
+        sort_name: str | None = None,
+        sort_type: str | None = None,
+    ) -> None: ...
+    def encode(self, item: bytes) -> bytes:
+        """Return the tree key of an encoded item or key map; KeyProblem if it can have none."""
+
+    def encode_key(self, key: bytes) -> bytes:
+        """Return the tree key of an encoded map of exactly the key attributes."""
+
+    def strip(self, item: bytes) -> bytes:
+        """Return the stored value of an encoded item."""
+
+    def record(self, item: bytes) -> tuple[bytes, bytes]:
+        """Return (tree key, stored value) of an encoded item."""
+
+    def join(self, tree_key: bytes, stored: bytes) -> bytes:
+        """Return the encoded item of a tree key and its stored value."""
+
+    def key_item(self, tree_key: bytes) -> bytes:
+        """Return the encoded map of just the key attributes."""
+
+    def stored_size(self, stored: bytes) -> int:
+        """Return DynamoDB's size of the whole item in bytes, from its stored value."""
+
+    def partition_prefix(self, partition_value: bytes) -> bytes:
+        """Return what all tree keys of one partition key start with."""
+
+    def sort_range(
+        self,
+        prefix: bytes,
+        op: str | None = None,
+        operands: Sequence[bytes] = (),
+        equalities: Sequence[bytes] = (),
+    ) -> tuple[bytes, bytes]:
+        """Return (lower, upper) of the tree keys of a partition that satisfy a sort condition."""
+
+    def hash_range(self, segment: int, total: int) -> tuple[bytes, bytes | None]:
+        """Return (lower, upper) of one segment of a parallel scan; upper is None at the end."""
+
+@final
+class IndexKeys:
+    """The tree keys and stored values of one local or global secondary index.
+
+    `names` are the key attributes of the index, then those of its table that are not among them.
+    """
+
+    names: tuple[str, ...]
+    kind: str
+    table: TableKeys
+    def __init__(
+        self,
+        kind: str,
+        table: TableKeys,
+        hash_attributes: Sequence[tuple[str, str]],
+        range_attributes: Sequence[tuple[str, str]],
+        projection: tuple[str, Iterable[str]],
+    ) -> None: ...
+    def encode(self, item: bytes) -> bytes | None:
+        """Return the tree key of an encoded item, or None when the item is not in the index."""
+
+    def encode_key(self, key: bytes) -> bytes:
+        """Return the tree key of an encoded map of exactly `names` (an ExclusiveStartKey)."""
+
+    def entry(self, item: bytes) -> tuple[bytes, bytes] | None:
+        """Return (tree key, stored value) of an encoded item, or None when it is not indexed."""
+
+    def join(self, tree_key: bytes, stored: bytes) -> bytes:
+        """Return the encoded projected item of a tree key and its stored value."""
+
+    def key_item(self, tree_key: bytes) -> bytes:
+        """Return the encoded map of `names`: index key and table key."""
+
+    def table_key(self, tree_key: bytes) -> bytes:
+        """Return the table's tree key of the item that an index entry belongs to."""
+
+    def stored_size(self, stored: bytes) -> int:
+        """Return DynamoDB's size of the projected item in bytes, from its stored value."""
+
+    def partition_prefix(self, *values: bytes) -> bytes:
+        """Return what all tree keys of one partition start with (one value per hash attribute)."""
+
+    def sort_range(
+        self,
+        prefix: bytes,
+        op: str | None = None,
+        operands: Sequence[bytes] = (),
+        equalities: Sequence[bytes] = (),
+    ) -> tuple[bytes, bytes]:
+        """Return (lower, upper) of the tree keys of a partition that satisfy a sort condition.
+
+        `equalities` are values of the leading range attributes; `op` applies to the one after them.
+        """
+
+    def hash_range(self, segment: int, total: int) -> tuple[bytes, bytes | None]:
+        """Return (lower, upper) of one segment of a parallel scan; upper is None at the end."""
