@@ -29,6 +29,7 @@ value). An unlimited side is None. "AttributeValue" is a leaf.
 """
 
 # ruff: noqa: E501
+# fmt: off
 '''
 
 

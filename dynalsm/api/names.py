@@ -18,9 +18,17 @@ _NAME = re.compile(messages.NAME_PATTERN)
 _TABLE_ARN = re.compile(r"arn:(aws[a-z-]*):dynamodb:([a-z0-9-]+):([0-9]{12}):table/([^/]+)")
 
 
+def plain_name(settings: Settings, text: str) -> str:
+    """Return the table name of a TableName member that may be an ARN."""
+    name = settings.table_names.get(text)
+    if name is None:
+        return text.rpartition("/")[2] if text.startswith("arn:") else text
+    return name
+
+
 def data_table(database: Any, text: str) -> TableHandle:
     """Return the table for a data-plane operation. Raises: ResourceNotFoundException."""
-    table: TableHandle | None = database.catalog.get(database.settings.table_names.get(text, text))
+    table: TableHandle | None = database.catalog.get(plain_name(database.settings, text))
     if table is None:
         raise errors.API_ERRORS["ResourceNotFoundException"](messages.NOT_FOUND)
     return table
@@ -28,7 +36,7 @@ def data_table(database: Any, text: str) -> TableHandle:
 
 def control_table(database: Any, text: str) -> TableHandle:
     """Return the table for a control-plane operation. Raises: ResourceNotFoundException."""
-    name = database.settings.table_names.get(text, text)
+    name = plain_name(database.settings, text)
     table: TableHandle | None = database.catalog.get(name)
     if table is None:
         message = messages.table_not_found(name)

@@ -1,7 +1,8 @@
 """The shape of every request: `SHAPES["GetItemInput"]`, `input_of("GetItem")`.
 
 Shapes are resolved from shape_data.py on first use and never change afterwards, so any thread may
-read them. Limits that AWS enforces but its model does not state are added in `_OBSERVED`.
+read them. Where AWS is stricter or speaks differently than its model, OBSERVED_MEMBERS and
+OBSERVED_SHAPES say so.
 """
 
 from __future__ import annotations
@@ -24,6 +25,25 @@ ENUM_PRINT_ORDER = {
     "ScalarAttributeType": "B, N, S",
     "ProjectionType": "ALL, INCLUDE, KEYS_ONLY",
     "BillingMode": "PROVISIONED, PAY_PER_REQUEST",
+}
+
+# (structure, member) -> shape, with "*" when required: what AWS enforces beyond its model.
+OBSERVED_MEMBERS = {
+    # The model lets replicas leave these out; dynalsm makes none (reference 13.4).
+    ("CreateTableInput", "AttributeDefinitions"): "AttributeDefinitions*",
+    ("CreateTableInput", "KeySchema"): "TableKeySchema*",
+    ("LocalSecondaryIndex", "KeySchema"): "TableKeySchema*",
+    ("GlobalSecondaryIndex", "KeySchema"): "IndexKeySchema*",
+    ("CreateGlobalSecondaryIndexAction", "KeySchema"): "IndexKeySchema*",
+    # Checked by hand, with a text of its own (reference 13.8).
+    ("CreateTableInput", "TableClass"): "String",
+    ("UpdateTableInput", "TableClass"): "String",
+    # Documented limits of the streams API.
+    ("GetRecordsInput", "Limit"): "GetRecordsLimit",
+    ("DescribeStreamInput", "Limit"): "StreamsLimit",
+    ("ListStreamsInput", "Limit"): "StreamsLimit",
+    ("ShardFilter", "Type"): "ShardFilterType*",
+    ("ShardFilter", "ShardId"): "ShardId*",
 }
 
 # Names whose value is a table name or ARN: format checks beyond the model (validate.table_name).
@@ -77,6 +97,14 @@ def python_pattern(pattern: str) -> str:
     return pattern
 
 
+OBSERVED_SHAPES = {
+    "TableKeySchema": Shape("TableKeySchema", "list", 1, 2, element="KeySchemaElement"),
+    "IndexKeySchema": Shape("IndexKeySchema", "list", 1, 8, element="KeySchemaElement"),
+    "GetRecordsLimit": Shape("GetRecordsLimit", "integer", 1, 1000),
+    "StreamsLimit": Shape("StreamsLimit", "integer", 1, 100),
+}
+
+
 class _Shapes(dict[str, Shape]):
     def __missing__(self, name: str) -> Shape:
         shape = self[name] = _resolve(name)
@@ -86,10 +114,13 @@ class _Shapes(dict[str, Shape]):
 def _resolve(name: str) -> Shape:
     if name == OPAQUE:
         return Shape(name, "value")
+    if name in OBSERVED_SHAPES:
+        return OBSERVED_SHAPES[name]
     if name in shape_data.STRUCTURES:
         members = {}
         for text in shape_data.STRUCTURES[name].split():
             member, _, target = text.partition(":")
+            target = OBSERVED_MEMBERS.get((name, member), target)
             members[member] = Member(target.rstrip("*"), target.endswith("*"))
         return Shape(name, "structure", members=members)
     if name in shape_data.LISTS:

@@ -68,10 +68,16 @@ def explain(operation: str, request: Any, settings: Settings) -> Any:
     if found:
         raise errors.ValidationException(envelope(found))
     for text in _table_names(shape, converted):
-        name = names.resolve_table(text, settings, operation)
-        if len(settings.table_names) < MAX_KNOWN_NAMES:
-            settings.table_names[text] = name
+        _remember(text, names.resolve_table(text, settings, operation), settings)
     return converted
+
+
+def _remember(text: str, name: str, settings: Settings) -> None:
+    # A shorter name is well formed for the data plane only, and no table can have it.
+    if len(name) >= 3:
+        if len(settings.table_names) >= MAX_KNOWN_NAMES:
+            settings.table_names.clear()
+        settings.table_names[text] = name
 
 
 def envelope(problems: Sequence[str]) -> str:

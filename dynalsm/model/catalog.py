@@ -227,6 +227,13 @@ class Catalog:
             self._put_log(batch, self._closed(self._logs[table_id, label]))
             self.engine.write(batch, sync=True)
 
+    def update_log(self, record: ChangelogRecord) -> None:
+        """Make a changed record durable. An open table goes on with the old one until `replace`."""
+        with self.mutex:
+            batch = self.engine.batch()
+            self._put_log(batch, record)
+            self.engine.write(batch, sync=True)
+
     def drop_log(self, record: ChangelogRecord) -> None:
         """Delete a changelog and its records."""
         with self.mutex:

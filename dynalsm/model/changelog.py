@@ -50,7 +50,9 @@ class ChangelogRecord:
     keeps_images: bool = False
     closed_at: float | None = None
     end_seqno: int | None = None
-    # AttributeDefinitions and KeySchema of the table, for DescribeStream after it is gone.
+    # Per shard: records below this number have been deleted. Empty: none have.
+    trimmed: tuple[int, ...] = ()
+    # The table's KeySchema, for DescribeStream after it is gone.
     key_schema: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -67,6 +69,7 @@ class ChangelogRecord:
 def unpack_record(packed: bytes) -> ChangelogRecord:
     """Return the record that `pack` wrote."""
     fields = msgpack.unpackb(packed)
+    fields["trimmed"] = tuple(fields["trimmed"])
     fields["key_schema"] = tuple(tuple(pair) for pair in fields["key_schema"])
     return ChangelogRecord(**fields)
 
@@ -116,3 +119,132 @@ def append(
     shard = (int.from_bytes(tree_key[:2]) * changelog.record.shards) >> 16
     batch.put_stamped(changelog.tree, shard.to_bytes(2), b"", value)
     return True
+
+
+# Reading.
+
+
+@dataclass(frozen=True)
+class Change:
+    """One record as stored. Images are None where the view does not keep them."""
+
+    seqno: int
+    kind: int
+    milliseconds: int
+    keys: bytes
+    old_item: bytes | None
+    new_item: bytes | None
+    by_ttl: bool
+
+
+@dataclass(frozen=True)
+class Page:
+    """A stretch of one shard, and the sequence number to go on from."""
+
+    changes: list[Change]
+    next_seqno: int
+    # Nothing readable is left behind it for now.
+    is_end: bool
+
+
+def readable_seqno(engine: Any) -> int:
+    """Return the newest sequence number that readers of a changelog may see.
+
+    With durability "commit" that is the durable one: nobody must act on a change that a power cut
+    can still undo.
+    """
+    if engine.durability == "commit" and not engine.read_only:
+        seqno: int = engine.durable_seqno
+    else:
+        seqno = engine.last_seqno
+    return seqno
+
+
+def read(
+    changelog: Changelog, shard: int, seqno: int, readable: int, limit_items: int, limit_bytes: int
+) -> Page:
+    """Return the records of a shard from `seqno` on, up to `readable`.
+
+    At least one record comes if there is any, however large it is.
+    """
+    if seqno > readable:
+        return Page([], seqno, True)
+    lower, upper = _key(shard, seqno), _key(shard, readable + 1)
+    with changelog.tree.cursor(lower, upper) as cursor:
+        entries = cursor.next_chunk(limit_items, limit_bytes)
+        changes = [_change(key, value) for key, value in entries]
+        is_end = not changes or not cursor.next_chunk(1)
+    return Page(changes, readable + 1 if is_end else changes[-1].seqno + 1, is_end)
+
+
+def seqno_at(changelog: Changelog, shard: int, milliseconds: int, readable: int) -> int:
+    """Return the sequence number of the first record made at `milliseconds` or later.
+
+    `readable + 1` when there is none. Searches by halves, because times grow along a shard.
+    """
+    with changelog.tree.cursor(_key(shard, 0), _key(shard, readable + 1)) as cursor:
+        first = _first(cursor)
+        if first is None or first.milliseconds >= milliseconds:
+            return readable + 1 if first is None else first.seqno
+        low, high = first.seqno + 1, readable + 1
+        # Invariant: records below `low` are too old, records from `high` on are not.
+        while low < high:
+            middle = (low + high) // 2
+            cursor.seek(_key(shard, middle))
+            found = _first(cursor)
+            if found is None or found.seqno >= high or found.milliseconds >= milliseconds:
+                high = middle
+            else:
+                low = found.seqno + 1
+        cursor.seek(_key(shard, low))
+        found = _first(cursor)
+        return readable + 1 if found is None else found.seqno
+
+
+def first_seqno(changelog: Changelog, shard: int, now: float, readable: int, keep: float) -> int:
+    """Return where a shard begins: what is older than `keep` seconds counts as gone."""
+    record = changelog.record
+    start = seqno_at(changelog, shard, int((now - keep) * 1000), readable)
+    if _has_records(changelog, shard, start):
+        return start
+    return record.trimmed[shard] if record.trimmed else record.start_seqno
+
+
+def trim(engine: Any, changelog: Changelog, now: float, keep: float) -> tuple[int, ...] | None:
+    """Delete records older than `keep` seconds.
+
+    Returns the new value of `ChangelogRecord.trimmed`, to be made durable by the caller, or None
+    when nothing was old enough.
+    """
+    record = changelog.record
+    readable = readable_seqno(engine)
+    batch = engine.batch()
+    trimmed = list(record.trimmed or (record.start_seqno,) * record.shards)
+    for shard in range(record.shards):
+        start = seqno_at(changelog, shard, int((now - keep) * 1000), readable)
+        if _has_records(changelog, shard, start):
+            batch.delete_range(changelog.tree, _key(shard, 0), _key(shard, start))
+            trimmed[shard] = start
+    if not len(batch):
+        return None
+    engine.commit(batch)
+    return tuple(trimmed)
+
+
+def _has_records(changelog: Changelog, shard: int, before: int) -> bool:
+    """Return whether a shard has records below `before`."""
+    with changelog.tree.cursor(_key(shard, 0), _key(shard, before), values=False) as cursor:
+        return bool(cursor.next_chunk(1))
+
+
+def _key(shard: int, seqno: int) -> bytes:
+    return shard.to_bytes(2) + seqno.to_bytes(8)
+
+
+def _first(cursor: Any) -> Change | None:
+    entries = cursor.next_chunk(1)
+    return _change(*entries[0]) if entries else None
+
+
+def _change(key: bytes, value: bytes) -> Change:
+    return Change(int.from_bytes(key[2:10]), *msgpack.unpackb(value))

@@ -1,0 +1,311 @@
+"""ListStreams, DescribeStream, GetShardIterator, GetRecords (reference 9).
+
+A stream is a changelog that is shown (model/changelog.py). Shards are fixed for the life of a
+stream: shard n holds a range of the partition-key hash. Sequence numbers are the engine's,
+written with 21 digits, so they grow within a shard and across shards.
+
+An iterator is a token that says where to read on; nothing is kept for it on this side.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from bisect import bisect_right
+from typing import Any, NamedTuple
+
+import msgpack
+
+from dynalsm import errors, values
+from dynalsm.api import messages, names
+from dynalsm.api.registry import Reply, Request, operation
+from dynalsm.api.table_checks import fail, invalid
+from dynalsm.model import changelog
+from dynalsm.model.changelog import Change, Changelog, ChangelogRecord
+
+LIST_LIMIT = 100
+GET_LIMIT = 1000
+GET_LIMIT_BYTES = 1 << 20
+_ARN = re.compile(
+    r"arn:aws[a-z-]*:dynamodb:([a-z0-9-]+):([0-9]{12}):table/([a-zA-Z0-9_.-]+)/stream/([^/|]+)"
+)
+_SHARD_ID = re.compile(r"shardId-([0-9]{20})-([0-9a-f]{8})")
+
+
+@operation("ListStreams")
+def list_streams(database: Any, request: Request, _form: Any) -> Reply:
+    """List streams by table and age, those of deleted tables too."""
+    wanted = request.get("TableName")
+    table = None if wanted is None else names.plain_name(database.settings, wanted)
+    records = sorted(
+        (record for record in _shown(database) if table in (None, record.table)),
+        key=_list_key,
+    )
+    first = 0
+    if request.get("ExclusiveStartStreamArn") is not None:
+        start = _parse_arn(request["ExclusiveStartStreamArn"])
+        first = bisect_right(records, start, key=_list_key)
+    limit = request.get("Limit") or LIST_LIMIT
+    page = records[first : first + limit]
+    reply: Reply = {
+        "Streams": [
+            {
+                "StreamArn": _arn(database, record),
+                "TableName": record.table,
+                "StreamLabel": record.label,
+            }
+            for record in page
+        ]
+    }
+    if first + limit < len(records):
+        reply["LastEvaluatedStreamArn"] = reply["Streams"][-1]["StreamArn"]
+    return reply
+
+
+@operation("DescribeStream")
+def describe_stream(database: Any, request: Request, _form: Any) -> Reply:
+    """Describe a stream and its shards."""
+    log = _open(database, request["StreamArn"])
+    record = log.record
+    numbers = range(record.shards)
+    if request.get("ShardFilter"):
+        numbers = range(0)  # shards never split here, so none has children
+    start = request.get("ExclusiveStartShardId")
+    shards = [number for number in numbers if start is None or _shard_id(record, number) > start]
+    limit = request.get("Limit") or LIST_LIMIT
+    described: Reply = {
+        "StreamArn": _arn(database, record),
+        "StreamLabel": record.label,
+        "StreamStatus": "ENABLED" if record.closed_at is None else "DISABLED",
+        "StreamViewType": record.view,
+        "CreationRequestDateTime": record.created_at,
+        "TableName": record.table,
+        "KeySchema": [{"AttributeName": name, "KeyType": kind} for name, kind in record.key_schema],
+        "Shards": [_describe_shard(database, log, number) for number in shards[:limit]],
+    }
+    if limit < len(shards):
+        described["LastEvaluatedShardId"] = described["Shards"][-1]["ShardId"]
+    return {"StreamDescription": described}
+
+
+@operation("GetShardIterator")
+def get_shard_iterator(database: Any, request: Request, _form: Any) -> Reply:
+    """Return a token for the place in a shard where reading is to begin."""
+    log = _open(database, request["StreamArn"])
+    shard = _shard_number(log.record, request["ShardId"])
+    seqno, from_horizon = _start(database, log, shard, request)
+    return {"ShardIterator": _token(database, log.record, _Place(shard, seqno, from_horizon))}
+
+
+@operation("GetRecords")
+def get_records(database: Any, request: Request, form: Any) -> Reply:
+    """Return the records behind an iterator, and an iterator for what follows."""
+    log, place = _parse_token(database, request["ShardIterator"])
+    record = log.record
+    readable = _readable(database, record)
+    begin = _begin(database, log, place.shard, readable)
+    if place.seqno < begin and not place.from_horizon:
+        _refuse_trimmed()
+    page = changelog.read(
+        log,
+        place.shard,
+        max(place.seqno, begin),
+        readable,
+        request.get("Limit") or GET_LIMIT,
+        GET_LIMIT_BYTES,
+    )
+    reply: Reply = {"Records": [_record(database, record, change, form) for change in page.changes]}
+    if not (page.is_end and record.closed_at is not None):
+        following = _Place(place.shard, page.next_seqno, False)
+        reply["NextShardIterator"] = _token(database, record, following)
+    return reply
+
+
+# Streams.
+
+
+def _shown(database: Any) -> list[ChangelogRecord]:
+    """Return the streams that exist: those that are open or were until a day ago."""
+    oldest = database.settings.clock() - database.settings.stream_retention_seconds
+    return [
+        record
+        for record in database.catalog.logs()
+        if record.is_stream and (record.closed_at is None or record.closed_at > oldest)
+    ]
+
+
+def _list_key(record: ChangelogRecord | tuple[str, str]) -> tuple[str, str]:
+    return record if isinstance(record, tuple) else (record.table, record.label)
+
+
+def _arn(database: Any, record: ChangelogRecord) -> str:
+    return f"{database.settings.table_arn(record.table)}/stream/{record.label}"
+
+
+def _parse_arn(arn: str) -> tuple[str, str]:
+    """Return (table name, label). Raises: ValidationException."""
+    match = _ARN.fullmatch(arn)
+    if match is None:
+        fail(f"Invalid StreamArn: {arn}")
+    return match[3], match[4]
+
+
+def _open(database: Any, arn: str) -> Changelog:
+    """Return the stream. Raises: ValidationException, ResourceNotFoundException."""
+    table, label = _parse_arn(arn)
+    for record in _shown(database):
+        if (record.table, record.label) == (table, label) and _arn(database, record) == arn:
+            opened: Changelog = database.catalog.open_log(record)
+            return opened
+    raise errors.API_ERRORS["ResourceNotFoundException"](messages.stream_not_found(arn))
+
+
+# Shards and sequence numbers.
+
+
+def _shard_id(record: ChangelogRecord, number: int) -> str:
+    return f"shardId-{int(record.created_at * 1000):020d}-{number:08x}"
+
+
+def _shard_number(record: ChangelogRecord, shard_id: str) -> int:
+    match = _SHARD_ID.fullmatch(shard_id)
+    number = int(match[2], 16) if match else record.shards
+    if number >= record.shards or _shard_id(record, number) != shard_id:
+        raise errors.API_ERRORS["ResourceNotFoundException"](
+            f"{messages.NOT_FOUND}: Shard does not exist: {shard_id}"
+        )
+    return number
+
+
+def sequence_number(seqno: int) -> str:
+    """Return an engine sequence number as streams show it: 21 digits."""
+    return f"1{seqno:020d}"
+
+
+def _parse_sequence_number(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) == 21 and text[0] == "1"):
+        invalid(f"Invalid SequenceNumber: {text}")
+    return int(text[1:])
+
+
+def _readable(database: Any, record: ChangelogRecord) -> int:
+    readable = changelog.readable_seqno(database.engine)
+    return readable if record.end_seqno is None else min(readable, record.end_seqno)
+
+
+def _begin(database: Any, log: Changelog, shard: int, readable: int) -> int:
+    settings = database.settings
+    return changelog.first_seqno(
+        log, shard, settings.clock(), readable, settings.stream_retention_seconds
+    )
+
+
+def _describe_shard(database: Any, log: Changelog, number: int) -> dict[str, Any]:
+    record = log.record
+    begin = _begin(database, log, number, _readable(database, record))
+    numbers = {"StartingSequenceNumber": sequence_number(begin)}
+    if record.end_seqno is not None:
+        numbers["EndingSequenceNumber"] = sequence_number(record.end_seqno)
+    return {"ShardId": _shard_id(record, number), "SequenceNumberRange": numbers}
+
+
+def _start(database: Any, log: Changelog, shard: int, request: Request) -> tuple[int, bool]:
+    """Return (sequence number, whether the oldest record there is will do)."""
+    kind, text = request["ShardIteratorType"], request.get("SequenceNumber")
+    needs_number = kind in ("AT_SEQUENCE_NUMBER", "AFTER_SEQUENCE_NUMBER")
+    if needs_number and text is None:
+        invalid(f"SequenceNumber must be specified for ShardIteratorType {kind}")
+    if not needs_number and text is not None:
+        invalid(f"SequenceNumber must not be specified for ShardIteratorType {kind}")
+    if kind == "TRIM_HORIZON":
+        return 0, True
+    if kind == "LATEST":
+        return database.engine.last_seqno + 1, False
+    readable = _readable(database, log.record)
+    if kind == "AT_TIMESTAMP":
+        moment = names.seconds(request.get("Timestamp"))
+        if moment is None:
+            invalid("Timestamp must be specified for ShardIteratorType AT_TIMESTAMP")
+        return changelog.seqno_at(log, shard, int(moment * 1000), readable), True
+    seqno = _parse_sequence_number(str(text))
+    if seqno < _begin(database, log, shard, readable):
+        _refuse_trimmed()
+    return seqno + (kind == "AFTER_SEQUENCE_NUMBER"), False
+
+
+def _refuse_trimmed() -> None:
+    raise errors.API_ERRORS["TrimmedDataAccessException"](
+        "The operation attempted to read past the oldest stream record in a shard"
+    )
+
+
+# Iterators.
+
+
+class _Place(NamedTuple):
+    """Where an iterator stands."""
+
+    shard: int
+    seqno: int
+    # Whether it begins at whatever is the oldest record when it is used.
+    from_horizon: bool
+
+
+def _token(database: Any, record: ChangelogRecord, place: _Place) -> str:
+    issued = int(database.settings.clock() * 1000)
+    packed = base64.urlsafe_b64encode(msgpack.packb((*place, issued, record.table_id[:8])))
+    return f"{_arn(database, record)}|1|{packed.decode()}"
+
+
+def _parse_token(database: Any, token: str) -> tuple[Changelog, _Place]:
+    arn, _, packed = token.partition("|1|")
+    try:
+        shard, seqno, from_horizon, issued, table_id = msgpack.unpackb(
+            base64.b64decode(packed, altchars=b"-_", validate=True)
+        )
+        place = _Place(int(shard), int(seqno), bool(from_horizon))
+        age_seconds = database.settings.clock() - int(issued) / 1000
+    except (ValueError, TypeError, msgpack.UnpackException):
+        fail("Invalid ShardIterator")
+    log = _open(database, arn)
+    if not 0 <= place.shard < log.record.shards or log.record.table_id[:8] != table_id:
+        fail("Invalid ShardIterator")
+    lifetime = database.settings.iterator_lifetime_seconds
+    if age_seconds > lifetime:
+        raise errors.API_ERRORS["ExpiredIteratorException"](
+            f"Iterator expired: it is {age_seconds:.0f} seconds old, and iterators live "
+            f"{lifetime:.0f} seconds"
+        )
+    return log, place
+
+
+# Records.
+
+
+def _record(database: Any, record: ChangelogRecord, change: Change, form: Any) -> dict[str, Any]:
+    view = record.view
+    body: dict[str, Any] = {
+        "ApproximateCreationDateTime": float(change.milliseconds // 1000),
+        "Keys": form.decode_item(change.keys),
+        "SequenceNumber": sequence_number(change.seqno),
+        "StreamViewType": view,
+    }
+    size = values.item_size(change.keys)
+    if change.new_item is not None and view in ("NEW_IMAGE", "NEW_AND_OLD_IMAGES"):
+        body["NewImage"] = form.decode_item(change.new_item)
+        size += values.item_size(change.new_item)
+    if change.old_item is not None and view in ("OLD_IMAGE", "NEW_AND_OLD_IMAGES"):
+        body["OldImage"] = form.decode_item(change.old_item)
+        size += values.item_size(change.old_item)
+    body["SizeBytes"] = size
+    shown: dict[str, Any] = {
+        "eventID": f"{record.table_id.replace('-', '')[:16]}{change.seqno:016x}",
+        "eventName": changelog.KIND_NAMES[change.kind],
+        "eventVersion": "1.1",
+        "eventSource": "aws:dynamodb",
+        "awsRegion": database.settings.region,
+        "dynamodb": body,
+    }
+    if change.by_ttl:
+        shown["userIdentity"] = {"PrincipalId": "dynamodb.amazonaws.com", "Type": "Service"}
+    return shown
