@@ -1,0 +1,350 @@
+# A table's index in memory (see sstable_index.pxd for the contracts).
+
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcmp, memcpy, memmove, memset
+
+from dynalsm._core.bits cimport bytes_in_common, likely
+from dynalsm._core.coding cimport (
+    Slice,
+    clz64,
+    get_varint,
+    key_prefix,
+    prefetch,
+    slice_compare,
+    slice_of,
+)
+from dynalsm._core.sstable_format cimport (
+    BLOCK_LIMIT,
+    TRAILER_BYTES,
+    Bytes,
+    bytes_free,
+    bytes_reserve,
+)
+from dynalsm._core.status cimport CORRUPTION, NO_MEMORY, OK
+
+
+cdef enum:
+    ENTRY_BYTES_MIN = 4          # of an index entry: four one-byte varints
+    BUCKETED_BLOCKS_MIN = 16     # below, the binary search is short anyway
+    # Buckets must save this many steps of a binary search on average.
+    SAVED_STEPS_MIN = 2
+    LINEAR_SEARCH_MAX = 8
+
+
+# --------------------------------------------------------------------------------------- decoding
+
+cdef void index_free(TableIndex* index) noexcept nogil:
+    free(index.offsets)
+    free(index.raw_sizes)
+    free(index.prefixes)
+    free(index.tags)
+    free(index.key_ends)
+    free(index.keys)
+    free(index.common)
+    free(index.buckets)
+    memset(index, 0, sizeof(TableIndex))
+
+
+cdef inline Slice separator(const TableIndex* index, uint32_t i) noexcept nogil:
+    """Separator i behind what all separators share."""
+    cdef uint64_t start = index.key_ends[i - 1] if i else 0
+    return slice_of(index.keys + start, <size_t>(index.key_ends[i] - start))
+
+
+# State of the decoder: the payload not yet read, and whole separators one after the other.
+cdef struct Decoder:
+    const uint8_t* at
+    const uint8_t* limit
+    Bytes keys
+    Slice last                   # in keys
+    uint64_t last_tag
+
+
+cdef int decode_entry(TableIndex* index, uint32_t i, Decoder* decoder) noexcept nogil:
+    cdef const uint8_t* at = decoder.at
+    cdef const uint8_t* limit = decoder.limit
+    cdef uint64_t head, unshared, stored, raw, tag = 0
+    cdef size_t shared
+    cdef size_t start = decoder.keys.size
+    cdef size_t last_start
+    cdef Slice key
+    cdef int order
+    at = get_varint(at, limit, &head)
+    if at == NULL:
+        return CORRUPTION
+    at = get_varint(at, limit, &unshared)
+    if at == NULL or unshared > <size_t>(limit - at) or (head >> 1) > decoder.last.size:
+        return CORRUPTION
+    shared = <size_t>(head >> 1)
+    last_start = start - decoder.last.size
+    if bytes_reserve(&decoder.keys, shared + unshared + 8):
+        return NO_MEMORY
+    memcpy(decoder.keys.data + start, decoder.keys.data + last_start, shared)
+    memcpy(decoder.keys.data + start + shared, at, unshared)
+    at += unshared
+    if head & 1:
+        at = get_varint(at, limit, &tag)
+        if at == NULL or tag == 0:
+            return CORRUPTION
+        if index.tags == NULL:
+            index.tags = <uint64_t*>calloc(index.count, sizeof(uint64_t))
+            if index.tags == NULL:
+                return NO_MEMORY
+        index.tags[i] = tag
+    at = get_varint(at, limit, &stored)
+    if at == NULL:
+        return CORRUPTION
+    at = get_varint(at, limit, &raw)
+    if at == NULL or stored > BLOCK_LIMIT or raw > BLOCK_LIMIT:
+        return CORRUPTION
+    decoder.last = slice_of(decoder.keys.data + last_start, start - last_start)
+    key = slice_of(decoder.keys.data + start, shared + unshared)
+    if i:
+        order = slice_compare(decoder.last, key)
+        if order > 0 or (order == 0 and decoder.last_tag <= tag):
+            return CORRUPTION
+    decoder.keys.size = start + key.size
+    decoder.last = key
+    decoder.last_tag = tag
+    decoder.at = at
+    index.key_ends[i] = decoder.keys.size
+    index.raw_sizes[i] = <uint32_t>raw
+    index.offsets[i + 1] = index.offsets[i] + stored + TRAILER_BYTES
+    return OK
+
+
+cdef int strip_common(TableIndex* index) noexcept nogil:
+    """Take what all separators begin with out of each, and set their prefixes."""
+    cdef Slice first = separator(index, 0)
+    cdef Slice last = separator(index, index.count - 1)
+    cdef size_t common = bytes_in_common(
+        first.data, last.data, first.size if first.size < last.size else last.size
+    )
+    cdef uint64_t start = 0
+    cdef uint64_t end
+    cdef uint64_t filled = 0
+    cdef uint32_t i
+    index.common = <uint8_t*>malloc(common + 1)
+    if index.common == NULL:
+        return NO_MEMORY
+    memcpy(index.common, first.data, common)
+    index.common_size = common
+    for i in range(index.count):
+        end = index.key_ends[i]
+        memmove(index.keys + filled, index.keys + start + common, end - start - common)
+        index.prefixes[i] = key_prefix(
+            slice_of(index.keys + filled, <size_t>(end - start - common)), 0
+        )
+        filled += end - start - common
+        index.key_ends[i] = filled
+        start = end
+    index.low = index.prefixes[0]
+    index.high = index.prefixes[index.count - 1]
+    return OK
+
+
+cdef inline int steps_for(uint64_t choices) noexcept nogil:
+    """Steps of a binary search among so many."""
+    return 64 - clz64(choices)
+
+
+cdef int make_buckets(TableIndex* index) noexcept nogil:
+    """Cut the range of the prefixes into at least `count` even buckets, if that shortens the search."""
+    cdef uint64_t buckets
+    cdef uint64_t steps = 0
+    cdef uint64_t bucket = 0
+    cdef uint32_t i
+    cdef uint32_t start
+    if index.count < BUCKETED_BLOCKS_MIN or index.high == index.low:
+        return OK
+    index.bucket_shift = 0
+    while ((index.high - index.low) >> index.bucket_shift) >= 2 * <uint64_t>index.count:
+        index.bucket_shift += 1
+    buckets = ((index.high - index.low) >> index.bucket_shift) + 1
+    # buckets[b]: the first block whose prefix is in bucket b or a later one.
+    index.buckets = <uint32_t*>malloc((buckets + 1) * sizeof(uint32_t))
+    if index.buckets == NULL:
+        return NO_MEMORY
+    start = 0
+    for i in range(index.count):
+        while bucket <= (index.prefixes[i] - index.low) >> index.bucket_shift:
+            steps += <uint64_t>(i - start) * steps_for(i - start)
+            index.buckets[bucket] = i
+            start = i
+            bucket += 1
+    steps += <uint64_t>(index.count - start) * steps_for(index.count - start)
+    index.buckets[buckets] = index.count
+    if steps // index.count + SAVED_STEPS_MIN > <uint64_t>steps_for(index.count):
+        free(index.buckets)
+        index.buckets = NULL
+    else:
+        index.memory_bytes += (buckets + 1) * sizeof(uint32_t)
+    return OK
+
+
+cdef int decode_blocks(TableIndex* index, Decoder* decoder) noexcept nogil:
+    cdef uint32_t i
+    cdef int status
+
+    for i in range(index.count):
+        status = decode_entry(index, i, decoder)
+        if status != OK:
+            return status
+    if decoder.at != decoder.limit:
+        return CORRUPTION
+    index.keys = decoder.keys.data
+    decoder.keys.data = NULL
+    index.memory_bytes = decoder.keys.capacity + index.count * <size_t>36
+    return OK
+
+
+cdef int index_decode(
+    TableIndex* index, const uint8_t* data, size_t size, uint64_t first_offset, uint64_t data_end
+) noexcept nogil:
+    cdef Decoder decoder
+    cdef uint64_t count
+    cdef int status
+    memset(index, 0, sizeof(TableIndex))
+    memset(&decoder, 0, sizeof(Decoder))
+    decoder.limit = data + size
+    decoder.at = get_varint(data, decoder.limit, &count)
+    if decoder.at == NULL or count > size // ENTRY_BYTES_MIN:
+        return CORRUPTION
+    if count >= <uint64_t>0xFFFFFFFF:
+        return CORRUPTION
+    index.count = <uint32_t>count
+    index.offsets = <uint64_t*>malloc((count + 1) * sizeof(uint64_t))
+    index.raw_sizes = <uint32_t*>malloc((count + 1) * sizeof(uint32_t))
+    index.prefixes = <uint64_t*>malloc((count + 1) * sizeof(uint64_t))
+    index.key_ends = <uint64_t*>malloc((count + 1) * sizeof(uint64_t))
+    if (
+        index.offsets == NULL or index.raw_sizes == NULL
+        or index.prefixes == NULL or index.key_ends == NULL
+    ):
+        return NO_MEMORY
+    index.offsets[0] = first_offset
+    if bytes_reserve(&decoder.keys, size * 2 + 64):
+        return NO_MEMORY
+    status = decode_blocks(index, &decoder)
+    bytes_free(&decoder.keys)
+    if status != OK:
+        return status
+    if index.offsets[index.count] != data_end:
+        return CORRUPTION
+    if index.count == 0:
+        return OK
+    status = strip_common(index)
+    if status != OK:
+        return status
+    return make_buckets(index)
+
+
+# ---------------------------------------------------------------------------------------- searching
+
+cdef inline int compare_separator(
+    const TableIndex* index, uint32_t i, Slice rest, uint64_t tag
+) noexcept nogil:
+    """Order of separator i against (common + rest, tag)."""
+    cdef int order = slice_compare(separator(index, i), rest)
+    cdef uint64_t own
+    if order:
+        return order
+    own = index.tags[i] if index.tags != NULL else 0
+    return (own < tag) - (own > tag)          # a smaller tag sorts later
+
+
+cdef inline int compare_common(const TableIndex* index, Slice key) noexcept nogil:
+    """0 when the key begins with what all separators share; else their order against the key."""
+    cdef size_t size = index.common_size
+    cdef int order
+    if key.size >= size:
+        return memcmp(index.common, key.data, size) if size else 0
+    order = memcmp(index.common, key.data, key.size) if key.size else 0
+    return order if order else 1
+
+
+cdef int index_compare(
+    const TableIndex* index, uint32_t i, Slice key, uint64_t tag
+) noexcept nogil:
+    cdef int order = compare_common(index, key)
+    if order:
+        return order
+    return compare_separator(
+        index, i, slice_of(key.data + index.common_size, key.size - index.common_size), tag
+    )
+
+
+cdef uint32_t first_not_below(
+    const TableIndex* index, uint32_t low, uint32_t high, Slice rest, uint64_t tag
+) noexcept nogil:
+    """Binary search by whole separators among blocks low .. high; high when all are below."""
+    cdef uint32_t middle
+    while low < high:
+        middle = low + ((high - low) >> 1)
+        if compare_separator(index, middle, rest, tag) < 0:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+cdef inline uint32_t first_prefix(
+    const uint64_t* prefixes, uint32_t low, uint32_t high, uint64_t wanted
+) noexcept nogil:
+    """The first index in low .. high - 1 with a prefix >= wanted, else high."""
+    cdef uint32_t size = high - low
+    cdef uint32_t half
+    while size > LINEAR_SEARCH_MAX:
+        half = size >> 1
+        low = low + half if prefixes[low + half - 1] < wanted else low
+        size -= half
+    while size and prefixes[low] < wanted:
+        low += 1
+        size -= 1
+    return low
+
+
+cdef uint32_t index_find(const TableIndex* index, Slice key, uint64_t tag) noexcept nogil:
+    cdef uint64_t wanted
+    cdef uint64_t bucket
+    cdef uint32_t found
+    cdef uint32_t end
+    cdef Slice rest
+    cdef int order
+    if index.count == 0:
+        return 0
+    order = compare_common(index, key)
+    if order:
+        return 0 if order > 0 else index.count
+    rest = slice_of(key.data + index.common_size, key.size - index.common_size)
+    wanted = key_prefix(rest, 0)
+    if wanted < index.low:
+        return 0
+    if wanted > index.high:
+        return index.count
+    if index.buckets != NULL:
+        bucket = (wanted - index.low) >> index.bucket_shift
+        found = first_prefix(
+            index.prefixes, index.buckets[bucket], index.buckets[bucket + 1], wanted
+        )
+    else:
+        found = first_prefix(index.prefixes, 0, index.count, wanted)
+    if likely(found == index.count or index.prefixes[found] != wanted):
+        return found
+    # The first eight bytes say nothing: whole separators decide among the blocks that share them.
+    if found + 1 == index.count or index.prefixes[found + 1] != wanted:
+        return found + (compare_separator(index, found, rest, tag) < 0)
+    if wanted == <uint64_t>0xFFFFFFFFFFFFFFFF:
+        end = index.count
+    else:
+        end = first_prefix(index.prefixes, found, index.count, wanted + 1)
+    return first_not_below(index, found, end, rest, tag)
+
+
+cdef void index_prefetch(const TableIndex* index, Slice key) noexcept nogil:
+    cdef uint64_t wanted
+    if index.buckets == NULL or key.size < index.common_size:
+        return
+    wanted = key_prefix(key, index.common_size)
+    if index.low <= wanted <= index.high:
+        prefetch(index.buckets + ((wanted - index.low) >> index.bucket_shift))
