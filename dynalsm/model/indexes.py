@@ -146,18 +146,22 @@ def backfill(
     handle: TableHandle,
     index: IndexHandle,
     should_stop: Callable[[], bool] = lambda: False,
+    start: bytes | None = None,
+    save: Callable[[bytes], None] = lambda key: None,
 ) -> bool:
     """Add the entries of all items that are older than the index; safe beside running writes.
 
-    `handle` is the published handle that maintains the index already. Each item is looked at
-    again under its lock, so an entry never overtakes a newer write. Items that the index cannot
-    take are skipped. Returns False when `should_stop` ended it early.
+    `handle` is a published handle that maintains the index already. Each item is looked at again
+    under its lock, so an entry never overtakes a newer write. Items that the index cannot take
+    are skipped. Begins at the tree key `start`; `save` is called with the last key done after
+    every chunk. Returns False when `should_stop` ended it early.
     """
-    with handle.tree.cursor(values=False) as cursor:
+    with handle.tree.cursor(start, values=False) as cursor:
         while keys := cursor.next_chunk(BACKFILL_CHUNK_ITEMS, BACKFILL_CHUNK_BYTES):
             if should_stop():
                 return False
             _backfill_chunk(writes, handle, index, keys)
+            save(keys[-1])
     return True
 
 

@@ -1,6 +1,6 @@
 """Reading items: one by key, and ranges of a table or an index page by page.
 
-A page ends at `limit` evaluated items or once the evaluated items reach PAGE_BYTES, whichever
+A page ends at `limit` evaluated items or once the evaluated items reach PAGE_MAX_BYTES, whichever
 comes first; the item that crosses the mark is still part of the page (observed: dynalite). There
 is no look-ahead: a page that ended at a mark names its last key even when nothing follows.
 
@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from dynalsm import values
+from dynalsm.limits import PAGE_MAX_BYTES
 
 if TYPE_CHECKING:
     from dynalsm.model.catalog import IndexHandle, TableHandle
 
-PAGE_BYTES: Final = 1 << 20  # AWS: 1 MB of evaluated items
 CHUNK_ITEMS: Final = 256
 
 
@@ -81,12 +81,12 @@ def read_page(
     with source.tree.cursor(lower, upper, reverse=reverse, snapshot=snapshot) as cursor:
         while True:
             wanted = CHUNK_ITEMS if limit is None else min(CHUNK_ITEMS, limit - page.scanned)
-            chunk = cursor.next_chunk(wanted, PAGE_BYTES - page.size_bytes)
+            chunk = cursor.next_chunk(wanted, PAGE_MAX_BYTES - page.size_bytes)
             if not chunk:
                 page.last_key = None
                 break
             take(_within_page(page, chunk, source.keys.stored_size))
-            if page.size_bytes >= PAGE_BYTES or page.scanned == limit:
+            if page.size_bytes >= PAGE_MAX_BYTES or page.scanned == limit:
                 break
     if not wants_items:
         page.items = []
@@ -100,7 +100,7 @@ def _within_page(
     size_bytes = page.size_bytes
     for position, (_, stored) in enumerate(chunk, 1):
         size_bytes += stored_size(stored)
-        if size_bytes >= PAGE_BYTES:
+        if size_bytes >= PAGE_MAX_BYTES:
             del chunk[position:]
             break
     page.size_bytes = size_bytes
@@ -147,8 +147,8 @@ def _fetch(
     snapshot: Any,
 ) -> list[bytes]:
     """Return the table's items behind index entries; both are of one snapshot, so all exist."""
-    key_item, encode = source.keys.key_item, table.keys.encode
-    keys = [encode(key_item(key)) for key, _ in chunk]
+    table_key = source.keys.table_key  # type: ignore[union-attr]  # only indexes are fetched from
+    keys = [table_key(key) for key, _ in chunk]
     found = []
     for key, stored in zip(keys, table.tree.multi_get(keys, snapshot), strict=True):
         if stored is not None:

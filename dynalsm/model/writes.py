@@ -31,6 +31,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from dynalsm import values
+from dynalsm.limits import ITEM_MAX_BYTES
 from dynalsm.model import changelog, indexes, ttl
 from dynalsm.model.capacity import Tally, write_units
 
@@ -45,8 +46,6 @@ PENDING: Final = 1 << 63
 # Longest wait of a transaction for the items of another one before it gives up.
 CONFLICT_SECONDS: Final = 10.0
 
-ITEM_LIMIT_BYTES: Final = 409_600  # AWS: maximum item size, names included
-
 _EMPTY: Final[dict[str, Any]] = {}
 
 
@@ -55,7 +54,7 @@ class StaleHandle(Exception):
 
 
 class ItemTooLarge(Exception):
-    """The new image is larger than ITEM_LIMIT_BYTES, or is with its local index entries."""
+    """The new image is larger than ITEM_MAX_BYTES, or is with its local index entries."""
 
 
 class LockTimeout(Exception):
@@ -288,7 +287,7 @@ def _check_size(
 ) -> None:
     if entries:
         size_bytes += indexes.local_entries_bytes(handle, entries)
-    if size_bytes > ITEM_LIMIT_BYTES:
+    if size_bytes > ITEM_MAX_BYTES:
         raise ItemTooLarge
 
 

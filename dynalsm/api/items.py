@@ -1,0 +1,273 @@
+"""GetItem, PutItem, UpdateItem and DeleteItem.
+
+Each function goes through the checks of reference 13.3 in order, builds one write (or reads one
+item), runs it, waits for the disk once, and shapes the reply. The plain call, without any optional
+member, takes the straight way through the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dynalsm import values
+from dynalsm.api import parameters, refusals, replies
+from dynalsm.api.names import data_table
+from dynalsm.api.parameters import Parameters
+from dynalsm.api.refusals import PROBLEMS, translate
+from dynalsm.api.registry import operation
+from dynalsm.expressions.ast import Constant, Slot
+from dynalsm.expressions.evaluate import type_tag
+from dynalsm.limits import ITEM_MAX_BYTES
+from dynalsm.model.capacity import Tally, read_units
+from dynalsm.model.catalog import TableHandle
+from dynalsm.model.writes import Delete, Put, StaleHandle, Update, Write
+from dynalsm.values import Form
+
+Request = Mapping[str, Any]
+Reply = dict[str, Any]
+
+GET: Final = Parameters("GetItem", "ProjectionExpression", "AttributesToGet")
+PUT: Final = Parameters("PutItem", "ConditionExpression", "Expected ConditionalOperator")
+DELETE: Final = Parameters("DeleteItem", "ConditionExpression", "Expected ConditionalOperator")
+UPDATE: Final = Parameters(
+    "UpdateItem",
+    "UpdateExpression ConditionExpression",
+    "AttributeUpdates Expected ConditionalOperator",
+)
+
+# An encoded byte counts for at most four bytes of DynamoDB's size, so shorter items always fit.
+_SURELY_SMALL_BYTES: Final = ITEM_MAX_BYTES // 4
+
+
+@operation("GetItem")
+def get_item(database: Any, request: Request, form: Form) -> Reply:
+    """Return one item by its key."""
+    wording = database.settings.wording
+    try:
+        projection = None
+        if len(request) > 2 and GET.has_any(request):
+            GET.check_mixing(request, wording)
+            key_item = form.encode_item(request["Key"])
+            projection = parameters.attributes_to_get(request)
+            bound = GET.bind(request, form, wording)
+            projection = bound.projection or projection
+        else:
+            key_item = form.encode_item(request["Key"])
+        handle = data_table(database, request["TableName"])
+        if projection is not None:
+            check_key_paths(handle, projection.paths)
+        keys = handle.keys
+        key = keys.encode_key(key_item)
+    except PROBLEMS as problem:
+        raise translate("GetItem", wording, problem) from None
+    stored = handle.tree.get(key)
+    is_consistent = request.get("ConsistentRead")
+    if is_consistent and database.must_wait:
+        replies.settle(database, database.writes.seqno_near(key))
+    reply: Reply = {}
+    if stored is not None:
+        item = keys.join(key, stored)
+        if projection is None:
+            reply["Item"] = form.decode_item(item)
+        else:
+            reply["Item"] = replies.projected(item, projection, form)
+    mode = request.get("ReturnConsumedCapacity")
+    if mode is not None and mode != "NONE":
+        size = 0 if stored is None else keys.stored_size(stored)
+        tally = Tally(read_units(size, bool(is_consistent)))
+        reply["ConsumedCapacity"] = tally.report(mode, handle.name)
+    return reply
+
+
+@operation("PutItem")
+def put_item(database: Any, request: Request, form: Form) -> Reply:
+    """Write a whole item."""
+    wording = database.settings.wording
+    try:
+        has_expressions = len(request) > 2 and PUT.has_any(request)
+        if has_expressions:
+            PUT.check_mixing(request, wording)
+        item = form.encode_item(request["Item"])
+        _check_return_values("PutItem", request, wording)
+        check_item_size(item)
+        condition = _condition(PUT, request, form, wording) if has_expressions else None
+        while True:
+            handle = data_table(database, request["TableName"])
+            write = Put(handle, handle.keys.encode(item), item, condition)
+            if condition is not None:
+                check_key_paths(handle, condition.paths)
+            try:
+                seqno = database.writes.run(write)
+                break
+            except StaleHandle:
+                continue
+    except PROBLEMS as problem:
+        raise translate("PutItem", wording, problem) from None
+    database.finish(seqno)
+    if len(request) == 2:
+        return {}
+    return _write_reply(database, request, form, write)
+
+
+@operation("DeleteItem")
+def delete_item(database: Any, request: Request, form: Form) -> Reply:
+    """Delete an item by its key; a missing one is no error."""
+    wording = database.settings.wording
+    try:
+        has_expressions = len(request) > 2 and DELETE.has_any(request)
+        if has_expressions:
+            DELETE.check_mixing(request, wording)
+        key_item = form.encode_item(request["Key"])
+        _check_return_values("DeleteItem", request, wording)
+        condition = _condition(DELETE, request, form, wording) if has_expressions else None
+        while True:
+            handle = data_table(database, request["TableName"])
+            write = Delete(handle, handle.keys.encode_key(key_item), condition)
+            if condition is not None:
+                check_key_paths(handle, condition.paths)
+            try:
+                seqno = database.writes.run(write)
+                break
+            except StaleHandle:
+                continue
+    except PROBLEMS as problem:
+        raise translate("DeleteItem", wording, problem) from None
+    database.finish(seqno)
+    return _write_reply(database, request, form, write)
+
+
+@operation("UpdateItem")
+def update_item(database: Any, request: Request, form: Form) -> Reply:
+    """Change attributes of an item, or create it."""
+    wording = database.settings.wording
+    try:
+        UPDATE.check_mixing(request, wording)
+        key_item = form.encode_item(request["Key"])
+        update = parameters.attribute_updates(request, form)
+        condition = parameters.expected(request, form)
+        bound = UPDATE.bind(request, form, wording)
+        update = bound.update or update
+        condition = bound.condition or condition
+        while True:
+            handle = data_table(database, request["TableName"])
+            key = handle.keys.encode_key(key_item)
+            check_update(handle, update)
+            if condition is not None:
+                check_key_paths(handle, condition.paths)
+            write = Update(handle, key, update, condition)
+            try:
+                seqno = database.writes.run(write)
+                break
+            except StaleHandle:
+                continue
+    except PROBLEMS as problem:
+        raise translate("UpdateItem", wording, problem) from None
+    database.finish(seqno)
+    reply = _write_reply(database, request, form, write)
+    returns = request.get("ReturnValues")
+    if returns is not None and returns not in ("NONE", "ALL_OLD"):
+        attributes = _updated_attributes(returns, write)
+        if attributes is not None:
+            reply["Attributes"] = form.decode_item(attributes)
+    return reply
+
+
+def _check_return_values(name: str, request: Request, wording: str) -> None:
+    returns = request.get("ReturnValues")
+    if returns is not None and returns not in ("NONE", "ALL_OLD"):
+        raise refusals.refuse_worded(name, wording, refusals.RETURN_VALUES)
+
+
+def check_item_size(item: bytes) -> None:
+    """Refuse an encoded item that no table could take."""
+    if len(item) > _SURELY_SMALL_BYTES and values.item_size(item) > ITEM_MAX_BYTES:
+        raise refusals.refuse(refusals.ITEM_TOO_LARGE)
+
+
+def _condition(kind: Parameters, request: Request, form: Form, wording: str) -> Any:
+    older = parameters.expected(request, form)
+    return kind.bind(request, form, wording).condition or older
+
+
+def check_key_paths(handle: TableHandle, paths: Any) -> None:
+    """Refuse paths that go below a key attribute of the table or an index."""
+    nested = parameters.first_nested(paths)
+    if not nested:
+        return
+    for name in handle.keys.names:
+        if name in nested:
+            raise refusals.nested_key_path(name, in_index=False)
+    for index in handle.indexes.values():
+        for name in index.schema.key_names:
+            if name in nested:
+                raise refusals.nested_key_path(name, in_index=True)
+
+
+def check_update(handle: TableHandle, update: Any) -> None:
+    """Refuse what an update may never do to this table, whatever the item."""
+    if update is None:
+        return
+    attributes = update.attributes
+    for name in handle.keys.names:
+        if name in attributes:
+            raise refusals.cannot_update_key(name)
+    check_key_paths(handle, update.paths)
+    for index in handle.written_indexes:
+        for name in index.schema.key_names:
+            if name in attributes:
+                _check_constant(handle, index.name, name, update)
+
+
+def _check_constant(handle: TableHandle, index: str, name: str, update: Any) -> None:
+    """Refuse a constant of the wrong type for an index key (reference 7.3)."""
+    expected = handle.schema.attributes[name]
+    for action in update.actions:
+        if action.section == "SET" and action.path.steps == (name,):
+            node = action.value
+            if isinstance(node, Constant):
+                actual = type_tag(node.value)
+            elif isinstance(node, Slot):
+                actual = type_tag(update.values[node.index])
+            else:
+                continue
+            if actual != expected:
+                raise refusals.refuse(refusals.index_key_type(name, expected, actual, index))
+
+
+def _write_reply(database: Any, request: Request, form: Form, write: Write) -> Reply:
+    """Return the members that all writes may answer with. Raises: the failed condition."""
+    get = request.get
+    if write.is_failed:
+        old = None
+        if get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD":
+            old = write.old_item
+        raise refusals.condition_failed(None if old is None else form.decode_item(old))
+    reply: Reply = {}
+    if get("ReturnValues") == "ALL_OLD":
+        old = write.old_item
+        if old is not None:
+            reply["Attributes"] = form.decode_item(old)
+    mode = get("ReturnConsumedCapacity")
+    if mode is not None and mode != "NONE":
+        reply["ConsumedCapacity"] = write.tally().report(mode, write.handle.name)
+    if get("ReturnItemCollectionMetrics") == "SIZE":
+        metrics = replies.item_collection(write.handle, write.key, form)
+        if metrics is not None:
+            reply["ItemCollectionMetrics"] = metrics
+    return reply
+
+
+def _updated_attributes(returns: str, write: Update) -> bytes | None:
+    """Return what ALL_NEW, UPDATED_NEW and UPDATED_OLD answer with, encoded; None for nothing."""
+    if returns == "ALL_NEW":
+        return write.new_item
+    if write.update is None:
+        return None
+    item = write.new_item if returns == "UPDATED_NEW" else write.old_item
+    if item is None:
+        return None
+    view = values.ItemView(item)
+    update = write.update
+    found = update.updated_new(view) if returns == "UPDATED_NEW" else update.updated_old(view)
+    return values.encode_item(found) if found else None
