@@ -115,8 +115,8 @@ def check_placeholder_keys(
                 len(name.encode("utf-8", "surrogatepass")) > MAX_ATTRIBUTE_NAME_BYTES
             ):
                 raise _invalid_name(
-                    "Attribute name is too large, must be at most "
-                    f"{MAX_ATTRIBUTE_NAME_BYTES} bytes",
+                    "Attribute name is too large, must be less than "
+                    f"{MAX_ATTRIBUTE_NAME_BYTES + 1} bytes",
                     key,
                 )
     if values is not None:
@@ -232,9 +232,9 @@ def bind_template(
         parsed = parse(text, kind)
         given = placeholders.values
         names = placeholders.names
-        key: Any = (kind, text)
+        key: Any = (build, kind, text)
         if parsed.names:
-            key = (kind, text, *[names.get(name) for name in parsed.names])
+            key = (build, kind, text, *[names.get(name) for name in parsed.names])
         template: Any = _templates.get(key)
         try:
             values = tuple([given[name] for name in parsed.values])

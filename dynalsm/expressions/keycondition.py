@@ -15,10 +15,24 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dynalsm.expressions import error
-from dynalsm.expressions.ast import And, Between, Call, Compare, Constant, In, Not, Or, Path, Slot
+from dynalsm.expressions.ast import (
+    And,
+    Between,
+    Call,
+    Compare,
+    ConditionNode,
+    Constant,
+    In,
+    Not,
+    Or,
+    Path,
+    Slot,
+)
 from dynalsm.expressions.bind import (
-    Condition,
     Placeholders,
+    Resolver,
+    Steps,
+    TypeChecks,
     bind_template,
     check_condition,
     condition_template,
@@ -143,35 +157,62 @@ def _range(
     return equalities, last
 
 
+@dataclass(frozen=True, slots=True)
+class _Template:
+    """A key condition whose names are resolved: per clause name, operator, operand nodes."""
+
+    clauses: tuple[tuple[str, str, tuple[Slot | Constant, ...]], ...]
+    paths: tuple[Steps, ...]
+    checks: TypeChecks
+
+
 def bind_key_condition(text: str, placeholders: Placeholders, kind: str = LABEL) -> KeyCondition:
     """Bind a key condition. Raises: ExpressionError."""
     _, template, values = bind_template(
-        text, placeholders, kind, parse_condition, check_condition, condition_template
+        text, placeholders, kind, parse_condition, check_condition, _template
     )
-    return key_condition_of(Condition(template, values))
+    return _with_values(template.clauses, values)
 
 
-def key_condition_of(condition: Condition) -> KeyCondition:
+def key_condition_of(tree: ConditionNode, values: tuple[Any, ...] = ()) -> KeyCondition:
     """Restrict a bound condition to what a key condition may be. Raises: ExpressionError."""
-    clauses: dict[str, Clause] = {}
-    tree = condition.tree
+    return _with_values(_clauses(tree), values)
+
+
+def _with_values(
+    clauses: tuple[tuple[str, str, tuple[Slot | Constant, ...]], ...], values: tuple[Any, ...]
+) -> KeyCondition:
+    return KeyCondition(
+        {
+            name: (
+                operator,
+                [values[node.index] if isinstance(node, Slot) else node.value for node in nodes],
+            )
+            for name, operator, nodes in clauses
+        }
+    )
+
+
+def _template(tree: ConditionNode, resolver: Resolver) -> _Template:
+    template = condition_template(tree, resolver)
+    return _Template(_clauses(template.tree), template.paths, template.checks)
+
+
+def _clauses(tree: ConditionNode) -> tuple[tuple[str, str, tuple[Any, ...]], ...]:
+    clauses: dict[str, tuple[str, tuple[Any, ...]]] = {}
     for term in tree.terms if isinstance(tree, And) else (tree,):
-        _add_clause(term, condition.values, clauses)
-    return KeyCondition(clauses)
-
-
-def _add_clause(term: Any, values: tuple[Any, ...], clauses: dict[str, Clause]) -> None:
-    operator = _operator(term)
-    nodes = list(operands(term))
-    name, position = _attribute(nodes)
-    if name in clauses:
-        raise _refused(
-            "KeyConditionExpressions must only contain one condition per key", f"Invalid {LABEL}: "
-        )
-    if position:
-        operator = _MIRRORED[operator]
-    del nodes[position]
-    clauses[name] = (operator, [_constant(node, values) for node in nodes])
+        operator = _operator(term)
+        nodes = operands(term)
+        name, position = _attribute(nodes)
+        if name in clauses:
+            raise _refused(
+                "KeyConditionExpressions must only contain one condition per key",
+                f"Invalid {LABEL}: ",
+            )
+        if position:
+            operator = _MIRRORED[operator]
+        clauses[name] = (operator, nodes[:position] + nodes[position + 1 :])
+    return tuple((name, *clause) for name, clause in clauses.items())
 
 
 def _operator(term: Any) -> str:
@@ -200,7 +241,7 @@ def _nested() -> ExpressionError:
     return _refused("KeyConditionExpressions cannot contain nested operations")
 
 
-def _attribute(nodes: list[Any]) -> tuple[str, int]:
+def _attribute(nodes: tuple[Any, ...]) -> tuple[str, int]:
     """Find the one attribute of a clause and where it stands."""
     found: tuple[str, int] | None = None
     for position, node in enumerate(nodes):
@@ -220,10 +261,3 @@ def _attribute(nodes: list[Any]) -> tuple[str, int]:
     if found is None:
         raise _refused(f"Invalid condition in {LABEL}: No key attribute specified")
     return found
-
-
-def _constant(node: Any, values: tuple[Any, ...]) -> Any:
-    if isinstance(node, Slot):
-        return values[node.index]
-    assert isinstance(node, Constant)
-    return node.value

@@ -56,6 +56,7 @@ COMPARATORS: Final = frozenset(("=", "<>", "<", "<=", ">", ">="))
 SECTIONS: Final = frozenset(("SET", "REMOVE", "ADD", "DELETE"))
 _CONDITION_KEYWORDS: Final = frozenset(("AND", "OR", "NOT", "BETWEEN", "IN"))
 _LONGEST_KEYWORD: Final = 7
+_OPERAND_FRAMES: Final = frozenset(("call", "in", "operand"))  # no condition can begin in these
 
 _CACHE_BYTES: Final = 16 << 20
 _ENTRY_BYTES: Final = 1500  # measured: a parsed tree costs about this plus _TOKEN_BYTES per token
@@ -126,7 +127,7 @@ class _Frame:
     __slots__ = ("arguments", "function", "kind", "left", "lower", "nots", "operator", "terms")
 
     def __init__(self, kind: str, function: str = "") -> None:
-        self.kind = kind  # "root", "group", "call" or "in"
+        self.kind = kind  # "root", "group", "operand", "call" or "in"
         self.function = function
         self.arguments: list[Any] = []  # of a call or an IN
         self.terms: list[list[ConditionNode]] = [[]]  # OR of ANDs
@@ -304,6 +305,7 @@ class _ConditionParser(_Parser):
     def parse(self) -> ConditionNode:
         self.stack: list[_Frame] = []
         self.frame = _Frame("root")
+        self.calls = 0  # nesting of calls around the current token
         while True:
             node = self.operand_start()
             if node is None:
@@ -321,14 +323,16 @@ class _ConditionParser(_Parser):
         if first == ":":
             return self.value()
         if token == "(":
-            self.open(_Frame("group"))
+            only_operand = frame.operator or frame.kind in _OPERAND_FRAMES
+            self.open(_Frame("operand" if only_operand else "group"))
             return None
         if self.starts_call():
             self.open(_Frame("call", token))
             self.position += 1
+            self.calls += 1
             return None
         if first.isalpha() and self.is_keyword(token):
-            if token.upper() != "NOT" or frame.operator or frame.kind in ("call", "in"):
+            if token.upper() != "NOT" or frame.operator or frame.kind in _OPERAND_FRAMES:
                 self.fail()
             frame.nots += 1
             self.count_operator()
@@ -372,7 +376,7 @@ class _ConditionParser(_Parser):
     def keyword(self, node: Any, word: str) -> bool:
         """Handle AND, OR, BETWEEN, IN behind a node; False when it is none of them."""
         frame = self.frame
-        if frame.kind in ("call", "in"):
+        if frame.kind in _OPERAND_FRAMES:
             return False
         if word == "AND":
             if frame.operator == "BETWEEN" and frame.lower is None:
@@ -400,7 +404,7 @@ class _ConditionParser(_Parser):
 
     def begin_comparison(self, node: Any, operator: str) -> None:
         frame = self.frame
-        if frame.operator or frame.kind in ("call", "in"):
+        if frame.operator or frame.kind in _OPERAND_FRAMES:
             self.fail()
         frame.left = self.operand(node)
         frame.operator = operator
@@ -424,7 +428,7 @@ class _ConditionParser(_Parser):
         frame = self.frame
         if not self.stack:
             self.fail()
-        if frame.kind == "group":
+        if frame.kind in ("group", "operand"):
             if not (frame.operator or frame.nots or len(frame.terms) > 1 or frame.terms[0]):
                 if grouped:
                     self.redundant()
@@ -435,8 +439,8 @@ class _ConditionParser(_Parser):
             return node, True
         frame.arguments.append(self.argument(node))
         if frame.kind == "call":
-            depth = sum(1 for f in self.stack if f.kind == "call") if len(self.stack) > 8 else 0
-            node = self.close_call(frame, CONDITION_FUNCTIONS, UPDATE_FUNCTIONS, depth)
+            node = self.close_call(frame, CONDITION_FUNCTIONS, UPDATE_FUNCTIONS, self.calls)
+            self.calls -= 1
             self.frame = self.stack.pop()
         else:
             self.frame = self.stack.pop()

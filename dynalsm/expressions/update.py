@@ -11,7 +11,6 @@ are never changed, only shared.
 
 from __future__ import annotations
 
-import decimal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -42,6 +41,7 @@ from dynalsm.expressions.evaluate import (
 )
 from dynalsm.expressions.parser import UPDATE_FUNCTIONS, parse_update
 from dynalsm.expressions.paths import PathTree, build_tree, project
+from dynalsm.values import ValueProblem, number
 
 _LONG_NAMES: Final = {
     "S": "STRING",
@@ -62,40 +62,26 @@ NO_ATTRIBUTE: Final = (
     "The provided expression refers to an attribute that does not exist in the item"
 )
 WRONG_TYPE: Final = "An operand in the update expression has an incorrect data type"
-OVERFLOW: Final = (
-    "Number overflow. Attempting to store a number with magnitude larger than supported range"
-)
-UNDERFLOW: Final = (
-    "Number underflow. Attempting to store a number with magnitude smaller than supported range"
-)
 
 
 def _runtime(message: str) -> ExpressionError:
     return ExpressionError(message, error.RUNTIME)
 
 
-# 38 digits and DynamoDB's range; what does not fit exactly is an error, never rounded.
-_ARITHMETIC: Final = decimal.Context(
-    prec=38,
-    Emin=-130,
-    Emax=125,
-    traps=[decimal.Inexact, decimal.Overflow, decimal.Subnormal, decimal.InvalidOperation],
-)
-
-
 def add(a: Decimal, b: Decimal) -> Decimal:
     """Add exactly. Raises: ExpressionError beyond 38 digits or DynamoDB's range."""
     try:
-        return _ARITHMETIC.normalize(_ARITHMETIC.add(a, b))
-    except (decimal.Subnormal, decimal.Underflow):
-        raise _runtime(UNDERFLOW) from None
-    except decimal.DecimalException:
-        raise _runtime(OVERFLOW) from None
+        return number.add(a, b)
+    except ValueProblem as problem:
+        raise _runtime(str(problem)) from None
 
 
 def subtract(a: Decimal, b: Decimal) -> Decimal:
     """Subtract exactly. Raises: as add."""
-    return add(a, b.copy_negate())
+    try:
+        return number.subtract(a, b)
+    except ValueProblem as problem:
+        raise _runtime(str(problem)) from None
 
 
 class Set:
@@ -389,7 +375,8 @@ def compile_update(
         attributes=frozenset(str(steps[0]) for steps in targets),
         tree=build_tree(targets),
         effects=tuple((action.path.steps, compiler(action)) for action in actions),
-        only_removes=all(action.section in ("REMOVE", "DELETE") for action in actions),
+        only_removes=bool(actions)
+        and all(action.section in ("REMOVE", "DELETE") for action in actions),
         checks=_type_checks(actions),
     )
 
