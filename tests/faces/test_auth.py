@@ -1,0 +1,185 @@
+"""Signatures and rights. botocore signs, so the canonical form is not our own reading of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+from dynalsm import errors
+from dynalsm.server.auth import AccessKey, Verifier, authorize, load_keys, table_names
+from dynalsm.server.wire import Request
+
+KEY = AccessKey("AKID", "secret")
+BODY = b'{"TableName": "Music"}'
+
+
+def signed(
+    secret: str = "secret", key: str = "AKID", region: str = "eu-west-1", service: str = "dynamodb"
+) -> Request:
+    """Return a request as botocore sends it, at the present time."""
+    request = AWSRequest(
+        "POST",
+        "http://localhost:8000/",
+        headers={
+            "Host": "localhost:8000",
+            "Content-Type": "application/x-amz-json-1.0",
+            "X-Amz-Target": "DynamoDB_20120810.DescribeTable",
+        },
+        data=BODY,
+    )
+    SigV4Auth(Credentials(key, secret), service, region).add_auth(request)
+    headers = {
+        name.lower().encode(): (value if isinstance(value, bytes) else value.encode())
+        for name, value in request.headers.items()
+    }
+    return Request(b"POST", b"/", headers, BODY)
+
+
+def verify(request: Request, **options: Any) -> AccessKey:
+    return Verifier([KEY], **options).verify(request)
+
+
+def test_a_good_signature_gives_its_key() -> None:
+    verifier = Verifier([KEY, AccessKey("OTHER", "x")])
+    assert verifier.verify(signed()) is KEY
+    assert verifier.verify(signed()) is KEY  # the second time from the cache of signing keys
+
+
+@pytest.mark.parametrize("header", [None, b"Basic abc"])
+def test_no_signature(header: bytes | None) -> None:
+    request = signed()
+    del request.headers[b"authorization"]
+    if header is not None:
+        request.headers[b"authorization"] = header
+    with pytest.raises(errors.MissingAuthenticationTokenException) as caught:
+        verify(request)
+    assert caught.value.message == "Request is missing Authentication Token"
+
+
+def test_header_and_query_together() -> None:
+    request = signed()
+    request.url = b"/?X-Amz-Algorithm=AWS4-HMAC-SHA256"
+    with pytest.raises(errors.InvalidSignatureException, match="Found both 'X-Amz-Algorithm'"):
+        verify(request)
+
+
+def test_missing_parts_are_named() -> None:
+    request = signed()
+    request.headers[b"authorization"] = b"AWS4-HMAC-SHA256 Credential=a/b"
+    del request.headers[b"x-amz-date"]
+    with pytest.raises(errors.IncompleteSignatureException) as caught:
+        verify(request)
+    assert caught.value.message == (
+        "Authorization header requires 'Signature' parameter. "
+        "Authorization header requires 'SignedHeaders' parameter. "
+        "Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header. "
+        "Authorization=AWS4-HMAC-SHA256 Credential=a/b"
+    )
+
+
+def test_a_short_credential() -> None:
+    request = signed()
+    request.headers[b"authorization"] = (
+        b"AWS4-HMAC-SHA256 Credential=a/b, SignedHeaders=host, Signature=0"
+    )
+    with pytest.raises(errors.IncompleteSignatureException, match="exactly 5 slash-delimited"):
+        verify(request)
+
+
+def test_another_service() -> None:
+    with pytest.raises(errors.InvalidSignatureException, match="correct service: 'dynamodb'"):
+        verify(signed(service="s3"))
+
+
+def test_an_unknown_key() -> None:
+    with pytest.raises(errors.UnrecognizedClientException, match="security token"):
+        verify(signed(key="NOBODY"))
+
+
+@pytest.mark.parametrize("change", ["secret", "body", "header", "region"])
+def test_a_changed_request_does_not_match(change: str) -> None:
+    request = signed(secret="wrong" if change == "secret" else "secret")
+    if change == "body":
+        request.body = BODY.replace(b"Music", b"Other")
+    elif change == "header":
+        request.headers[b"x-amz-target"] = b"DynamoDB_20120810.DeleteTable"
+    elif change == "region":
+        request.headers[b"authorization"] = request.headers[b"authorization"].replace(
+            b"eu-west-1", b"us-east-1"
+        )
+    with pytest.raises(errors.InvalidSignatureException, match="does not match"):
+        verify(request)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "text"), [(16, "Signature expired"), (-16, "Signature not yet current")]
+)
+def test_the_clock(minutes: int, text: str) -> None:
+    import time
+
+    with pytest.raises(errors.InvalidSignatureException, match=text):
+        verify(signed(), clock=lambda: time.time() + minutes * 60)
+    verify(signed(), clock=lambda: time.time() + (minutes - minutes // abs(minutes) * 2) * 60)
+
+
+def allowed(key: AccessKey, operation: str, parameters: Any) -> bool:
+    try:
+        authorize(key, operation, parameters, "us-east-1", "123456789012")
+    except errors.AccessDeniedException:
+        return False
+    return True
+
+
+def test_a_read_only_key_reads() -> None:
+    key = AccessKey("R", "s", read_only=True)
+    assert allowed(key, "GetItem", {"TableName": "A"})
+    assert allowed(key, "ListTables", {})
+    assert not allowed(key, "PutItem", {"TableName": "A"})
+    assert not allowed(key, "ExecuteStatement", {"Statement": "SELECT * FROM A"})
+
+
+def test_a_limited_key_touches_its_tables_only() -> None:
+    key = AccessKey("L", "s", tables=("Music", "Log*"))
+    arn = "arn:aws:dynamodb:us-east-1:123456789012:table/"
+    assert allowed(key, "GetItem", {"TableName": "Log1"})
+    assert allowed(key, "GetItem", {"TableName": f"{arn}Music"})
+    assert not allowed(key, "GetItem", {"TableName": f"{arn}Other"})
+    assert allowed(key, "BatchGetItem", {"RequestItems": {"Music": {}, "Log2": {}}})
+    assert not allowed(key, "BatchGetItem", {"RequestItems": {"Music": {}, "Other": {}}})
+    actions = [{"Put": {"TableName": "Music"}}, {"Delete": {"TableName": "Other"}}]
+    assert not allowed(key, "TransactWriteItems", {"TransactItems": actions})
+    assert allowed(key, "TransactWriteItems", {"TransactItems": actions[:1]})
+    # What names no table could be any table.
+    assert not allowed(key, "ListTables", {})
+    assert not allowed(key, "ExecuteStatement", {"Statement": "SELECT * FROM Music"})
+    assert allowed(key, "DescribeLimits", {})
+
+
+def test_a_member_that_the_operation_ignores_opens_no_door() -> None:
+    key = AccessKey("L", "s", tables=("Music",))
+    assert table_names("GetRecords", {"ShardIterator": "x", "TableName": "Music"}) == set()
+    assert not allowed(key, "GetRecords", {"ShardIterator": "x", "TableName": "Music"})
+
+
+def test_load_keys(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    path.write_text(
+        json.dumps({"keys": [{"id": "A", "secret": "s", "read_only": True, "tables": ["T"]}]})
+    )
+    assert load_keys(path) == [AccessKey("A", "s", True, ("T",))]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"keys": [{}]}', '{"keys": []}'])
+def test_a_bad_key_file_says_so(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "keys.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"keys\.json"):
+        load_keys(path)
+    with pytest.raises(ValueError, match="cannot read"):
+        load_keys(tmp_path / "missing.json")
