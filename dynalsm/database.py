@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from dynalsm import errors, resource
 from dynalsm.api import dispatch
 from dynalsm.client import DynamoDBClient, StreamsClient
-from dynalsm.model import backfill
+from dynalsm.model import housekeeping
 from dynalsm.model.catalog import Catalog
 from dynalsm.model.settings import Settings
 from dynalsm.model.writes import Writes
@@ -93,7 +93,7 @@ class Database:
         recounts = self.catalog.begin_recounts()
         if recounts:
             self.spawn("recount", lambda: _run_until(self.stopping, recounts))
-        backfill.resume(self)
+        housekeeping.start(self)
 
     def _add_faces(self) -> None:
         self.client = DynamoDBClient(self)

@@ -141,6 +141,10 @@ class Catalog:
         """Return the records of all changelogs, those of deleted tables too."""
         return list(self._logs.values())
 
+    def log(self, record: ChangelogRecord) -> ChangelogRecord:
+        """Return the newest version of a changelog's record."""
+        return self._logs[record.table_id, record.label]
+
     def open_log(self, record: ChangelogRecord) -> Changelog:
         """Return a changelog for reading. Raises: KeyError when it has been trimmed away."""
         return Changelog(record, self.engine.tree(record.tree_name))
@@ -299,7 +303,7 @@ class Catalog:
         marks = [key for key, _ in self._packed(_CLEAN)]
         if not marks:
             return False
-        is_clean = int.from_bytes(marks[-1][-8:]) == self.engine.last_seqno
+        is_clean: bool = int.from_bytes(marks[-1][-8:]) == self.engine.last_seqno
         if not self.engine.read_only:
             batch = self.engine.batch()
             for key in marks:

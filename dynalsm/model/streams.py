@@ -1,7 +1,7 @@
-"""Starting and stopping the stream of a table.
+"""Starting and stopping what a table records: its stream, and the history that others need.
 
-A change of what a table records is always: make the new changelog durable, publish the schema
-that names it, close the old one. Callers hold `catalog.mutex`.
+A change is always: make the new changelog durable, publish the schema that names it, close the
+old one. Callers hold `catalog.mutex`, except for `trim`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 import dataclasses
 import datetime
 
+from dynalsm.model import changelog
 from dynalsm.model.catalog import Catalog, TableHandle
 from dynalsm.model.changelog import ChangelogRecord
-from dynalsm.model.schema import StreamSpec, TableSchema
+from dynalsm.model.schema import ACTIVE, StreamSpec, TableSchema
 
 HIDDEN_VIEW = "NEW_AND_OLD_IMAGES"
+PITR_DAYS = 35  # the default window
 
 
 def with_stream(catalog: Catalog, schema: TableSchema, view: str) -> TableSchema:
@@ -42,8 +44,42 @@ def stop(catalog: Catalog, handle: TableHandle) -> TableHandle:
 
 
 def keeps_history(schema: TableSchema) -> bool:
-    """Return whether point-in-time recovery needs a changelog with both images."""
-    return bool(schema.extras.get("pitr"))
+    """Return whether somebody needs both images of every change, whatever the stream shows.
+
+    Point-in-time recovery (extras "pitr") and streaming destinations (extras "kinesis") do.
+    """
+    return bool(schema.extras.get("pitr")) or any(
+        destination["status"] == ACTIVE
+        for destination in (schema.extras.get("kinesis") or {}).values()
+    )
+
+
+def change_history(catalog: Catalog, schema: TableSchema) -> TableHandle:
+    """Publish a schema whose extras changed, with a changelog that has what they need.
+
+    Starts a hidden changelog, or lets the stream's keep images, or ends a hidden one that nobody
+    needs any more.
+    """
+    wanted = keeps_history(schema)
+    current = next(
+        (
+            log
+            for log in catalog.logs()
+            if (log.table_id, log.label) == (schema.id, schema.changelog)
+        ),
+        None,
+    )
+    if current is None:
+        if wanted:
+            schema = with_hidden(catalog, schema)
+    elif not current.is_stream:
+        if not wanted:
+            schema = dataclasses.replace(schema, changelog=None)
+    elif current.keeps_images != wanted:
+        catalog.update_log(dataclasses.replace(current, keeps_images=wanted))
+    handle = catalog.get(schema.name)
+    assert handle is not None
+    return _switch(catalog, handle, schema)
 
 
 def with_hidden(catalog: Catalog, schema: TableSchema) -> TableSchema:
@@ -51,6 +87,31 @@ def with_hidden(catalog: Catalog, schema: TableSchema) -> TableSchema:
     record = _new_record(catalog, schema, HIDDEN_VIEW, is_stream=False)
     catalog.create_log(record)
     return dataclasses.replace(schema, changelog=record.label)
+
+
+def retention_seconds(catalog: Catalog, record: ChangelogRecord) -> float:
+    """Return how long the records of a changelog are kept."""
+    seconds = catalog.settings.stream_retention_seconds
+    handle = catalog.find_id(record.table_id)
+    pitr = handle.schema.extras.get("pitr") if handle is not None else None
+    if pitr and record.keeps_images:
+        days = pitr.get("days", PITR_DAYS) if isinstance(pitr, dict) else PITR_DAYS
+        seconds = max(seconds, days * 86_400.0)
+    return seconds
+
+
+def trim(catalog: Catalog) -> None:
+    """Delete records that are too old, and changelogs that were closed too long ago."""
+    now = catalog.settings.clock()
+    for record in catalog.logs():
+        keep = retention_seconds(catalog, record)
+        if record.closed_at is not None and record.closed_at + keep < now:
+            catalog.drop_log(record)
+            continue
+        trimmed = changelog.trim(catalog.engine, catalog.open_log(record), now, keep)
+        if trimmed is not None:
+            with catalog.mutex:
+                catalog.update_log(dataclasses.replace(catalog.log(record), trimmed=trimmed))
 
 
 def _switch(catalog: Catalog, handle: TableHandle, schema: TableSchema) -> TableHandle:

@@ -8,21 +8,31 @@ holds a number in the TTL attribute:
 
 Invariant: an entry exists exactly for the items that can expire; writes keep it through `maintain`
 in the same batch as the item. Values below zero or beyond year 9999 never expire and have none.
+When TTL is turned on, the entries of older items are added in the background; until that is done
+the schema's extras hold UNFILLED, and a database that is opened again starts over with it.
 
-Thread safety: `maintain` is called under the lock of the item.
+An expired item is deleted by an ordinary conditional write, so a deletion never removes an item
+whose expiry time has just been moved, maintains all indexes, and leaves a stream record.
+
+Thread safety: `maintain` is called under the lock of the item; everything else from any thread.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import ROUND_CEILING, Decimal
 from typing import TYPE_CHECKING, Any
 
-from dynalsm import values
+from dynalsm import errors, values
 
 if TYPE_CHECKING:
     from dynalsm.model.catalog import TableHandle
 
+UNFILLED = "ttl-unfilled"
 LATEST_SECOND = 253_402_300_799  # 9999-12-31T23:59:59Z
+# Items that expired longer ago than this are left alone (reference 10.1).
+OLDEST_SECONDS = 5 * 365 * 86_400
+CHUNK_ITEMS = 256
 
 
 def maintain(
@@ -57,5 +67,132 @@ def expiry_second(item: bytes | None, name: str) -> int | None:
     if encoded is None or values.type_of(encoded) != "N":
         return None
     number: Decimal = values.decode_value(encoded)
-    second = int(number.to_integral_value(ROUND_CEILING))
-    return second if 0 <= second <= LATEST_SECOND else None
+    if not 0 <= number <= LATEST_SECOND:
+        return None
+    return int(number.to_integral_value(ROUND_CEILING))
+
+
+# Deleting.
+
+
+class _Expired:
+    """The condition of a deletion: the item is still expired at `now`."""
+
+    def __init__(self, name: str, now: float) -> None:
+        self._name = name
+        self._now = now
+
+    def evaluate(self, item: Mapping[str, Any]) -> bool:
+        """Return whether the TTL attribute is a time in the past, but not too far."""
+        value = item.get(self._name)
+        if not isinstance(value, Decimal):
+            return False
+        return self._now - OLDEST_SECONDS <= value <= self._now
+
+
+def sweep(database: Any) -> int:
+    """Delete everything that has expired; returns how many items."""
+    deleted = 0
+    for name in database.catalog.names():
+        handle = database.catalog.get(name)
+        if handle is not None and handle.expiry is not None:
+            deleted += _sweep_table(database, handle)
+    return deleted
+
+
+def _sweep_table(database: Any, handle: TableHandle) -> int:
+    now = database.settings.clock()
+    lower = max(0, int(now - OLDEST_SECONDS)).to_bytes(8)
+    upper = (int(now) + 1).to_bytes(8)
+    deleted = seqno = 0
+    with handle.expiry.cursor(lower, upper, values=False) as cursor:
+        while not database.stopping.is_set() and (keys := cursor.next_chunk(CHUNK_ITEMS)):
+            for key in keys:
+                committed = _delete(database, handle.name, key[8:], now)
+                if committed is not None:
+                    deleted += 1
+                    seqno = committed
+            if seqno:
+                database.finish(seqno)
+    return deleted
+
+
+def _delete(database: Any, table: str, tree_key: bytes, now: float) -> int | None:
+    """Delete one item if it is expired; returns the commit's number when it was."""
+    # Imported here: writes.py maintains this module's index.
+    from dynalsm.model.writes import Delete, StaleHandle
+
+    while True:
+        handle = database.catalog.get(table)
+        if handle is None or handle.schema.ttl_attribute is None:
+            return None
+        write = Delete(handle, tree_key, _Expired(handle.schema.ttl_attribute, now))
+        write.by_ttl = True
+        try:
+            seqno: int = database.writes.run(write)
+        except StaleHandle:
+            continue
+        return seqno if write.is_change else None
+
+
+# Filling the index when TTL is turned on.
+
+
+def resume(database: Any) -> None:
+    """Go on with the filling that the last process left unfinished."""
+    for name in database.catalog.names():
+        if database.catalog.get(name).schema.extras.get(UNFILLED):
+            start_filling(database, name)
+
+
+def start_filling(database: Any, table: str) -> None:
+    """Add the entries of all items of a table, on a thread."""
+    database.spawn(f"ttl-{table}", lambda: _fill(database, table))
+
+
+def _fill(database: Any, table: str) -> None:
+    handle = database.catalog.get(table)
+    if handle is None:
+        return
+    try:
+        with handle.tree.cursor(values=False) as cursor:
+            while keys := cursor.next_chunk(CHUNK_ITEMS):
+                if database.stopping.is_set() or not _fill_chunk(database, handle, keys):
+                    return
+    except errors.StorageError:
+        newest = database.catalog.get(table)
+        if newest is None or newest.schema.id != handle.schema.id:
+            return  # the table was deleted under the cursor
+        raise
+    with database.catalog.mutex:
+        newest = database.catalog.get(table)
+        if newest is not None and _is_same(newest, handle):
+            database.catalog.replace(newest.schema.with_extra(UNFILLED, None))
+
+
+def _is_same(newest: TableHandle, handle: TableHandle) -> bool:
+    """Return whether TTL is still what it was when the filling began."""
+    return (newest.schema.id, newest.schema.ttl_attribute, newest.schema.ttl_changed_at) == (
+        handle.schema.id,
+        handle.schema.ttl_attribute,
+        handle.schema.ttl_changed_at,
+    )
+
+
+def _fill_chunk(database: Any, handle: TableHandle, keys: list[bytes]) -> bool:
+    """Add the entries of some items; returns False when TTL has changed."""
+    name = handle.schema.ttl_attribute
+    with database.writes.locked(keys):
+        newest = database.catalog.get(handle.name)
+        if name is None or newest is None or not _is_same(newest, handle):
+            return False
+        batch = database.engine.batch()
+        for key, stored in zip(keys, handle.tree.multi_get(keys), strict=True):
+            if stored is None:
+                continue
+            second = expiry_second(handle.keys.join(key, stored), name)
+            if second is not None:
+                batch.put(newest.expiry, second.to_bytes(8) + key, b"")
+        if len(batch):
+            database.writes.commit_locked(keys, batch)
+    return True

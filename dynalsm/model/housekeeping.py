@@ -1,0 +1,41 @@
+"""What an open database does by itself: resume unfinished work, expire items, trim streams.
+
+`start` is called once, when a database is opened for writing. One thread does the periodic
+work; each piece is a plain function that tests call directly.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynalsm import errors
+from dynalsm.model import backfill, kinesis, streams, ttl
+
+# Streams are trimmed and statistics are stored this often.
+SLOW_SECONDS = 60.0
+
+
+def start(database: Any) -> None:
+    """Resume what the last process left unfinished and start the periodic work."""
+    backfill.resume(database)
+    ttl.resume(database)
+    kinesis.resume(database)
+    database.spawn("housekeeping", lambda: _run(database))
+
+
+def _run(database: Any) -> None:
+    settings = database.settings
+    step = min(settings.ttl_sweep_seconds, SLOW_SECONDS)
+    waited = 0.0
+    while not database.stopping.wait(step):
+        waited += step
+        try:
+            ttl.sweep(database)
+            if waited >= SLOW_SECONDS:
+                waited = 0.0
+                streams.trim(database.catalog)
+                database.catalog.save_statistics()
+        except errors.StorageError:
+            # A full disk or a poisoned engine: every foreground write raises the same, so nothing
+            # is hidden by trying again later.
+            continue
