@@ -1,0 +1,1013 @@
+# One directory of trees, as Python sees it (see engine.pxd for ownership and locks).
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcpy, memset, strncpy
+
+import os
+import threading
+import weakref
+
+from dynalsm import errors
+from dynalsm._core import background, jobs, picker, recovery
+from dynalsm._core.cursor import Cursor
+
+from dynalsm._core.cache cimport (
+    CacheStats,
+    cache_create,
+    cache_free,
+    cache_set_capacity,
+    cache_stats,
+)
+from dynalsm._core.coding cimport Slice, put_varint, slice_of
+from dynalsm._core.commit cimport (
+    EngineCore,
+    Stamp,
+    commit,
+    core_create,
+    core_free,
+    rotate_locked,
+    snapshot_drop,
+    snapshot_take,
+    wait_durable,
+)
+from dynalsm._core.compress cimport CODEC_NONE, CODEC_ZSTD
+from dynalsm._core.hashing cimport hash64
+from dynalsm._core.partition cimport (
+    Hit,
+    Partition,
+    TreeCore,
+    View,
+    hit_release,
+    partition_create,
+    partition_free,
+    partition_get,
+    tree_route,
+    view_pin,
+    view_release,
+)
+from dynalsm._core.source cimport KIND_DELETE, KIND_PUT, KIND_RANGE_DELETE
+from dynalsm._core.sstable_reader cimport table_set_descriptor_limit
+from dynalsm._core.status cimport (
+    CLOSED,
+    NOT_FOUND,
+    OK,
+    WOULD_BLOCK,
+    Failure,
+    failure_clear,
+    raise_failure,
+)
+from dynalsm._core.sync cimport (
+    atomic_add,
+    atomic_load,
+    atomic_store,
+    atomic_sub,
+    pthread_cond_broadcast,
+    pthread_mutex_lock,
+    pthread_mutex_unlock,
+    sleep_ns,
+    wait_for,
+)
+from dynalsm._core.version cimport LEVELS, version_size_between
+from dynalsm._core.wal cimport wal_finish
+
+cdef extern from *:
+    """
+    #include <pthread.h>
+    #include <stdint.h>
+    /* Grows in every child of a fork: handles of the parent are told apart without a system call. */
+    static uint64_t dynalsm_forks = 0;
+    static void dynalsm_in_child(void) { dynalsm_forks++; }
+    static int dynalsm_watch_forks(void) { return pthread_atfork(NULL, NULL, dynalsm_in_child); }
+    """
+    uint64_t process_forks "dynalsm_forks"
+    int watch_forks "dynalsm_watch_forks"() nogil
+
+watch_forks()
+
+cdef enum:
+    STACK_PAYLOAD_BYTES = 2048        # a single put up to this size needs no allocation
+    ENTRY_OVERHEAD = 1 + 10 + 10 + 10
+
+cdef uint64_t NEWEST = <uint64_t>-1
+
+# Limits of the API (StorageLimitError beyond): docs/format.md, "Limits".
+MAX_KEY_BYTES = 65536
+MAX_VALUE_BYTES = 1 << 30
+MAX_BATCH_BYTES = 1 << 30
+
+DEFAULTS = {
+    "memory_bytes": 256 << 20,           # write buffers, block cache, indexes and filters
+    "write_buffer_bytes": None,          # a quarter of memory_bytes
+    "block_bytes": 4096,
+    "restart_interval": 16,
+    "filter_bits": 10,
+    "compression": "zstd",               # of levels below the first: "zstd" or "none"
+    "compression_level": 1,
+    "target_file_bytes": 32 << 20,
+    "partition_limit_bytes": 1 << 30,
+    "max_open_files": 256,
+    "sync_interval_seconds": 0.1,
+    "compaction_bytes_per_second": 0,    # 0: no limit
+    "recovery": "strict",                # or "salvage"
+    "background": True,                  # False: flush and compaction only when asked (tests)
+}
+
+
+cdef int check_key(size_t size) except -1:
+    if size > <size_t>MAX_KEY_BYTES:
+        raise errors.StorageLimitError(f"a key of {size} bytes; the limit is {MAX_KEY_BYTES}")
+    return 0
+
+
+cdef int check_value(size_t size) except -1:
+    if size > <size_t>MAX_VALUE_BYTES:
+        raise errors.StorageLimitError(f"a value of {size} bytes; the limit is {MAX_VALUE_BYTES}")
+    return 0
+
+
+@cython.final
+cdef class Engine:
+    """One directory of ordered trees of bytes. Thread-safe. Opened by `Engine.open`."""
+
+    def __cinit__(self):
+        self.core = core_create()
+        if self.core == NULL:
+            raise MemoryError()
+        self.closing = 1             # until open() is through
+        self.forks = process_forks
+        self.retired = []
+
+    def __dealloc__(self):
+        cdef TreeCore* tree
+        cdef uint64_t index
+        if self.core == NULL:
+            return
+        # Handles that a fork brought into this process leave everything to the parent.
+        if not atomic_load(&self.closing) and self.forks == process_forks and self.manifest is not None:
+            self.release()
+        for index in range(self.core.tree_capacity):
+            tree = self.core.trees[index]
+            if tree != NULL:
+                free_tree(tree)
+        for address in self.retired:
+            partition_free(<Partition*><size_t>address)
+        if self.core.cache != NULL:
+            cache_free(self.core.cache)
+        core_free(self.core)
+
+    # --------------------------------------------------------------------------- open and close
+
+    @staticmethod
+    def open(
+        path, *, create_if_missing=True, error_if_exists=False, read_only=False,
+        durability="commit", **options
+    ):
+        """Open the engine in the directory `path`, creating it when it is missing.
+
+        Raises LockedError, FormatError, CorruptionError, StorageIOError, ValueError (options).
+        """
+        cdef Engine engine = Engine.__new__(Engine)
+        engine.prepare(os.fspath(path), read_only, durability, options)
+        try:
+            recovery.open_engine(engine, create_if_missing, error_if_exists)
+        except BaseException:
+            engine.release()
+            raise
+        atomic_store(&engine.closing, 0)
+        if not read_only:
+            engine.workers = background.Workers(engine)
+            engine.workers.start()
+        return engine
+
+    def prepare(self, path, read_only, durability, options):
+        """Check and take over the options (once, by open)."""
+        unknown = sorted(set(options) - set(DEFAULTS))
+        if unknown:
+            raise ValueError(f"unknown option: {', '.join(unknown)}")
+        if durability not in ("commit", "interval", "os"):
+            raise ValueError(f"durability is 'commit', 'interval' or 'os', not {durability!r}")
+        chosen = {**DEFAULTS, **options}
+        if chosen["write_buffer_bytes"] is None:
+            chosen["write_buffer_bytes"] = max(64 << 10, chosen["memory_bytes"] // 4)
+        if chosen["compression"] not in ("zstd", "none"):
+            raise ValueError(f"compression is 'zstd' or 'none', not {chosen['compression']!r}")
+        if chosen["recovery"] not in ("strict", "salvage"):
+            raise ValueError(f"recovery is 'strict' or 'salvage', not {chosen['recovery']!r}")
+        self.path = os.path.abspath(os.fsdecode(path))
+        encoded = os.fsencode(self.path)
+        if len(encoded) > 900:
+            raise ValueError(f"the path is longer than 900 bytes: {self.path}")
+        strncpy(self.core.directory, encoded, sizeof(self.core.directory) - 1)
+        self.options = chosen
+        self.durability = durability
+        self.read_only = read_only
+        self.wait_for_sync = durability == "commit"
+        self.trees = {}
+        self.cursors = weakref.WeakSet()
+        self.admin = threading.RLock()
+        self.flush_lock = threading.Lock()
+        self.picker_options = picker.Options()
+        self.events = {}
+        self.next_tree_id = 1
+        self.next_partition_id = 1
+        self.core.write_buffer_bytes = chosen["write_buffer_bytes"]
+        self.core.cache = cache_create(self.cache_bytes())
+        if self.core.cache == NULL:
+            raise MemoryError()
+        self.top_options = table_options(chosen, CODEC_NONE)
+        self.deep_options = table_options(
+            chosen, CODEC_ZSTD if chosen["compression"] == "zstd" else CODEC_NONE
+        )
+        self.target_file_bytes = chosen["target_file_bytes"]
+        self.partition_limit_bytes = chosen["partition_limit_bytes"]
+        self.compaction_bytes_per_second = chosen["compaction_bytes_per_second"]
+        table_set_descriptor_limit(chosen["max_open_files"])
+
+    def cache_bytes(self):
+        """What the block cache may use: the budget without two write buffers."""
+        budget = self.options["memory_bytes"] - 2 * self.options["write_buffer_bytes"]
+        return max(budget, self.options["memory_bytes"] // 8, 1 << 20)
+
+    @property
+    def closed(self):
+        """Whether close() was called."""
+        return bool(atomic_load(&self.closing))
+
+    def close(self):
+        """Finish calls under way, flush what a fast reopen needs, release everything. Idempotent."""
+        with self.admin:
+            if atomic_load(&self.closing):
+                return
+            atomic_store(&self.closing, 1)
+        if self.forks != process_forks:
+            return
+        atomic_store(&self.stop, 1)
+        if self.workers is not None:
+            self.workers.stop()
+        self.wait_for_users()
+        for handle in list(self.cursors):
+            handle.close()
+        try:
+            if not self.read_only and not atomic_load(&self.core.is_poisoned):
+                self.finish_logs()
+        finally:
+            self.release()
+
+    def wait_for_users(self):
+        """Until no call is inside the core. Waiters of stalls and fsyncs leave soon."""
+        pthread_mutex_lock(&self.core.work_mutex)
+        self.core.is_stopping = True
+        pthread_cond_broadcast(&self.core.work_done)
+        pthread_cond_broadcast(&self.core.work_wanted)
+        pthread_mutex_unlock(&self.core.work_mutex)
+        with nogil:
+            while atomic_load(&self.users):
+                sleep_ns(200000)
+
+    def finish_logs(self):
+        """End the log cleanly: everything durable, and the reopen told so."""
+        cdef Failure failure
+        cdef int status
+        self.core.is_stopping = False
+        atomic_store(&self.stop, 0)
+        recovery.flush_before_close(self)
+        failure_clear(&failure)
+        with nogil:
+            status = wait_durable(self.core, self.core.last_seqno, &failure)
+            if status == OK:
+                status = wal_finish(self.core.wal, self.core.last_seqno + 1, True, &failure)
+        raise_failure(&failure)
+
+    def release(self):
+        """Give back files, memory and the lock. The core stays for handles that still exist."""
+        atomic_store(&self.closing, 1)
+        if self.manifest is not None:
+            self.manifest.close()
+            self.manifest = None
+        for tree in self.trees.values():
+            release_tree(tree)
+        if self.lock is not None:
+            self.lock.release()
+            self.lock = None
+
+    cdef int enter(self) except -1:
+        atomic_add(&self.users, 1)
+        if atomic_load(&self.closing) or self.forks != process_forks:
+            atomic_sub(&self.users, 1)
+            if self.forks != process_forks:
+                raise errors.ForkedProcessError(
+                    "the database was opened by a parent process; open it again in this one",
+                    path=self.path,
+                )
+            raise errors.ClosedError("the database is closed", path=self.path)
+        return 0
+
+    cdef void leave(self) noexcept:
+        atomic_sub(&self.users, 1)
+
+    cdef int check_writable(self) except -1:
+        if self.read_only:
+            raise errors.ReadOnlyError("the database was opened read-only", path=self.path)
+        return 0
+
+    # ------------------------------------------------------------------------------------ trees
+
+    def create_tree(self, str name not None, *, bint hashed=False, int partitions=1):
+        """Create a tree; durable on return. A hashed tree is cut into `partitions` ranges of the
+        first eight key bytes. Raises StorageError when the name is taken."""
+        self.check_writable()
+        if partitions < 1 or partitions > 4096 or (partitions > 1 and not hashed):
+            raise ValueError("partitions is 1 to 4096, and 1 for a tree that is not hashed")
+        with self.admin:
+            self.enter()
+            try:
+                if name in self.trees:
+                    raise errors.StorageError(f"tree {name!r} exists", path=self.path)
+                step = (1 << 64) // partitions
+                parts = [[self.next_partition_id + i, i * step] for i in range(partitions)]
+                record = [self.next_tree_id, name, bool(hashed), parts]
+                self.manifest.append({"tree": record})
+                return self.add_tree(record)
+            finally:
+                self.leave()
+
+    def add_tree(self, record):
+        """Make the Tree of a manifest record."""
+        cdef uint64_t tree_id = record[0]
+        cdef TreeCore* core = new_tree(tree_id, record[2], record[3])
+        cdef Tree tree = Tree.__new__(Tree)
+        tree.engine = self
+        tree.core = core
+        tree.name = record[1]
+        with nogil:
+            pthread_mutex_lock(&self.core.commit_mutex)
+        try:
+            put_tree(self.core, core)
+        finally:
+            pthread_mutex_unlock(&self.core.commit_mutex)
+        self.trees[tree.name] = tree
+        self.next_tree_id = max(self.next_tree_id, tree_id + 1)
+        for part in record[3]:
+            self.next_partition_id = max(self.next_partition_id, part[0] + 1)
+        return tree
+
+    def drop_tree(self, str name not None):
+        """Remove a tree and its files; durable on return. Raises KeyError."""
+        self.check_writable()
+        with self.admin:
+            self.enter()
+            try:
+                tree = self.trees[name]
+                self.manifest.append({"untree": tree.tree_id})
+                del self.trees[name]
+                self.forget_tree(tree)
+            finally:
+                self.leave()
+
+    def forget_tree(self, Tree tree not None):
+        """Take the tree out of the commit's sight and let its files go."""
+        cdef int index
+        with nogil:
+            pthread_mutex_lock(&self.core.commit_mutex)
+            tree.core.is_dropped = True
+            for index in range(tree.core.count):
+                tree.core.partitions[index].is_dropped = True
+            pthread_mutex_unlock(&self.core.commit_mutex)
+        jobs.drop_files(self, tree)
+
+    def tree(self, str name not None):
+        """The tree of that name. Raises KeyError."""
+        return self.trees[name]
+
+    def tree_names(self):
+        """Names of all trees, sorted."""
+        return sorted(self.trees)
+
+    # ----------------------------------------------------------------------------------- writing
+
+    @property
+    def last_seqno(self):
+        """The newest visible sequence number."""
+        return atomic_load(&self.core.visible_seqno)
+
+    @property
+    def durable_seqno(self):
+        """Everything up to here is on stable storage."""
+        return atomic_load(&self.core.durable_seqno)
+
+    def batch(self):
+        """An empty batch for this engine's trees."""
+        cdef Batch batch = Batch.__new__(Batch)
+        batch.engine = self
+        return batch
+
+    cdef uint64_t write_payload(
+        self, uint8_t* payload, size_t size, uint32_t count, const Stamp* stamps,
+        size_t stamp_count
+    ) except? 0:
+        """Commit a payload; the GIL is kept unless there is something to wait for."""
+        cdef uint64_t seqno = 0
+        cdef Failure failure
+        cdef int status
+        failure.status = OK
+        status = commit(
+            self.core, payload, size, count, stamps, stamp_count, False, &seqno, &failure
+        )
+        if status == WOULD_BLOCK:
+            with nogil:
+                status = commit(
+                    self.core, payload, size, count, stamps, stamp_count, True, &seqno, &failure
+                )
+        if status:
+            raise_failure(&failure)
+        return seqno
+
+    cdef int wait_seqno(self, uint64_t seqno) except -1:
+        cdef Failure failure
+        cdef int status
+        if atomic_load(&self.core.durable_seqno) >= seqno:
+            return 0
+        failure.status = OK
+        with nogil:
+            status = wait_durable(self.core, seqno, &failure)
+        if status:
+            raise_failure(&failure)
+        return 0
+
+    def commit(self, Batch batch not None):
+        """Apply the batch atomically; visible on return, not waited for.
+
+        Returns: the batch's last seqno (the newest one when the batch is empty)."""
+        cdef uint64_t seqno
+        self.check_writable()
+        if batch.engine is not self:
+            raise ValueError("the batch belongs to another engine")
+        if batch.count == 0:
+            return self.last_seqno
+        self.enter()
+        try:
+            seqno = self.write_payload(
+                batch.payload, batch.size, batch.count, batch.stamps, batch.stamp_count
+            )
+        finally:
+            self.leave()
+        return seqno
+
+    def wait_durable(self, uint64_t seqno):
+        """Return when everything up to `seqno` is on stable storage; waiters share the fsync."""
+        self.enter()
+        try:
+            self.wait_seqno(seqno)
+        finally:
+            self.leave()
+
+    def write(self, Batch batch not None, *, sync=None):
+        """commit(), then wait as the durability asks (or as `sync` says). Returns: the seqno."""
+        cdef uint64_t seqno = self.commit(batch)
+        if self.wait_for_sync if sync is None else sync:
+            self.wait_durable(seqno)
+        return seqno
+
+    def snapshot(self):
+        """A view of everything committed so far; hold it no longer than needed."""
+        cdef Snapshot snapshot
+        self.enter()
+        try:
+            snapshot = Snapshot.__new__(Snapshot)
+            snapshot.seqno = snapshot_take(self.core)
+            if snapshot.seqno == NEWEST:
+                raise MemoryError()
+            snapshot.engine = self
+            snapshot.is_open = True
+            self.cursors.add(snapshot)
+            return snapshot
+        finally:
+            self.leave()
+
+    # ------------------------------------------------------------------------------- maintenance
+
+    def rotate(self):
+        """Seal the memtables and start a new log, when there is anything to seal."""
+        cdef Failure failure
+        cdef int status = OK
+        failure_clear(&failure)
+        with nogil:
+            pthread_mutex_lock(&self.core.commit_mutex)
+            if self.core.mutable_bytes:
+                status = rotate_locked(self.core, &failure)
+            pthread_mutex_unlock(&self.core.commit_mutex)
+        raise_failure(&failure)
+
+    def flush(self):
+        """Write everything in memory to tables; on return it is durable there."""
+        self.check_writable()
+        self.enter()
+        try:
+            self.rotate()
+            jobs.flush_all(self)
+        finally:
+            self.leave()
+
+    def compact(self, tree=None, lower=None, upper=None):
+        """Merge everything (of the tree, between the keys) down to the last level."""
+        self.check_writable()
+        self.flush()
+        self.enter()
+        try:
+            for each in [tree] if tree is not None else list(self.trees.values()):
+                jobs.compact_tree(self, each, lower, upper)
+        finally:
+            self.leave()
+
+    def checkpoint(self, path):
+        """Write a consistent copy (hard links) into the new directory `path`, while writes go on."""
+        from dynalsm._core import checkpoint
+
+        self.flush()
+        checkpoint.write(self, os.fspath(path))
+
+    def stats(self):
+        """What the engine holds and has done, as a dict of numbers (docs/operations.md)."""
+        return engine_stats(self)
+
+
+def engine_stats(Engine engine not None):
+    cdef CacheStats cached
+    cdef EngineCore* core = engine.core
+    cache_stats(core.cache, &cached)
+    trees = {name: tree.stats() for name, tree in engine.trees.items()}
+    memtables = sum(tree["memtable_bytes"] for tree in trees.values())
+    c = core.counters
+    return {
+        "path": engine.path,
+        "last_seqno": engine.last_seqno,
+        "durable_seqno": engine.durable_seqno,
+        "memory": {
+            "budget": engine.options["memory_bytes"],
+            "memtables": memtables,
+            "block_cache": cached.bytes,
+            "indexes_and_filters": cached.pinned_bytes,
+        },
+        "cache": {
+            "hits": cached.hits, "misses": cached.misses, "evictions": cached.evictions,
+            "capacity": cached.capacity,
+        },
+        "writes": {
+            "commits": c.commits, "entries": c.entries, "user_bytes": c.user_bytes,
+            "syncs": c.syncs, "flushes": c.flushes, "flush_bytes": c.flush_bytes,
+        },
+        "reads": {"gets": c.gets, "gets_with_file_reads": c.get_blocked},
+        "compaction": {
+            "runs": c.compactions, "read_bytes": c.compaction_read_bytes,
+            "written_bytes": c.compaction_written_bytes,
+        },
+        "write_amplification": (
+            (c.user_bytes + c.flush_bytes + c.compaction_written_bytes) / c.user_bytes
+            if c.user_bytes else 0.0
+        ),
+        "stalls": {
+            "count": c.stalls, "seconds": c.stall_ns / 1e9, "slowdown_seconds": c.slowdown_ns / 1e9,
+            "sealed_generations": core.generation_count,
+        },
+        "disk_bytes": sum(tree["disk_bytes"] for tree in trees.values()),
+        "trees": trees,
+    }
+
+
+# ------------------------------------------------------------------------------------- tree cores
+
+cdef TableOptions table_options(dict chosen, int codec):
+    cdef TableOptions options
+    options.block_bytes = chosen["block_bytes"]
+    options.restart_interval = chosen["restart_interval"]
+    options.filter_bits = chosen["filter_bits"]
+    options.codec = codec
+    options.compression_level = chosen["compression_level"]
+    return options
+
+
+cdef TreeCore* new_tree(uint64_t tree_id, bint hashed, list parts) except NULL:
+    cdef TreeCore* tree = <TreeCore*>calloc(1, sizeof(TreeCore))
+    cdef int index
+    if tree == NULL:
+        raise MemoryError()
+    tree.id = tree_id
+    tree.is_hashed = hashed
+    tree.partitions = <Partition**>calloc(len(parts), sizeof(Partition*))
+    if tree.partitions == NULL:
+        free(tree)
+        raise MemoryError()
+    for index in range(len(parts)):
+        tree.partitions[index] = partition_create(tree_id, parts[index][0], parts[index][1])
+        if tree.partitions[index] == NULL:
+            free_tree(tree)
+            raise MemoryError()
+        tree.count += 1
+    return tree
+
+
+cdef void free_tree(TreeCore* tree) noexcept:
+    cdef int index
+    for index in range(tree.count):
+        partition_free(tree.partitions[index])
+    free(tree.partitions)
+    free(tree)
+
+
+cdef int put_tree(EngineCore* core, TreeCore* tree) except -1:
+    """REQUIRES: the commit mutex."""
+    cdef uint64_t capacity
+    cdef TreeCore** grown
+    if tree.id >= core.tree_capacity:
+        capacity = core.tree_capacity * 2
+        if capacity < tree.id + 8:
+            capacity = tree.id + 8
+        grown = <TreeCore**>realloc(core.trees, capacity * sizeof(TreeCore*))
+        if grown == NULL:
+            raise MemoryError()
+        memset(grown + core.tree_capacity, 0, (capacity - core.tree_capacity) * sizeof(TreeCore*))
+        core.trees = grown
+        core.tree_capacity = capacity
+    core.trees[tree.id] = tree
+    return 0
+
+
+cdef int release_tree(Tree tree) except -1:
+    """Drop the memory and the open files of a tree; the empty partitions stay for old handles."""
+    jobs.empty_tree(tree)
+    return 0
+
+
+@cython.final
+cdef class Tree:
+    """One ordered map of byte keys to byte values. Thread-safe. Made by Engine.create_tree / tree."""
+
+    @property
+    def tree_id(self):
+        """The number of the tree on disk."""
+        return self.core.id
+
+    @property
+    def hashed(self):
+        """Whether the tree is cut into partitions by its first eight key bytes."""
+        return bool(self.core.is_hashed)
+
+    def get(self, bytes key not None, Snapshot snapshot=None, bint fill_cache=True):
+        """The value of `key`, or None. The GIL is kept unless a file must be read."""
+        cdef Slice wanted = slice_of(PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key))
+        cdef uint64_t key_hash = hash64(wanted.data, wanted.size)
+        cdef uint64_t seqno = NEWEST
+        cdef EngineCore* core = self.engine.core
+        cdef Partition* partition
+        cdef Failure failure
+        cdef Hit hit
+        cdef int status
+        if snapshot is not None:
+            seqno = snapshot.seqno
+            snapshot.check(self.engine)
+        self.engine.enter()
+        try:
+            partition = tree_route(self.core, wanted)
+            status = partition_get(
+                partition, wanted, key_hash, seqno, &core.visible_seqno, False, fill_cache, &hit,
+                &failure
+            )
+            core.counters.gets += 1
+            if status == WOULD_BLOCK:
+                core.counters.get_blocked += 1
+                with nogil:
+                    status = partition_get(
+                        partition, wanted, key_hash, seqno, &core.visible_seqno, True, fill_cache,
+                        &hit, &failure
+                    )
+            if status == OK:
+                try:
+                    return PyBytes_FromStringAndSize(
+                        <const char*>hit.found.value.data, hit.found.value.size
+                    )
+                finally:
+                    hit_release(&hit)
+            if status != NOT_FOUND:
+                raise_failure(&failure)
+            return None
+        finally:
+            self.engine.leave()
+
+    def multi_get(self, keys, Snapshot snapshot=None, bint fill_cache=True):
+        """The values of many keys, in their order; None where there is none."""
+        cdef list found = []
+        cdef bint own = snapshot is None
+        if own:
+            snapshot = self.engine.snapshot()
+        try:
+            for key in keys:
+                found.append(self.get(key, snapshot, fill_cache))
+        finally:
+            if own:
+                snapshot.close()
+        return found
+
+    def put(self, bytes key not None, bytes value not None, sync=None):
+        """Store one entry. Returns: its seqno."""
+        return self.write_one(KIND_PUT, key, value, sync)
+
+    def delete(self, bytes key not None, sync=None):
+        """Remove one entry; no error when there is none. Returns: the seqno."""
+        return self.write_one(KIND_DELETE, key, b"", sync)
+
+    cdef object write_one(self, int kind, bytes key, bytes value, object sync):
+        """A commit of one entry, built on the stack when it is small."""
+        cdef size_t key_size = PyBytes_GET_SIZE(key)
+        cdef size_t value_size = PyBytes_GET_SIZE(value)
+        cdef uint8_t small[STACK_PAYLOAD_BYTES + ENTRY_OVERHEAD]
+        cdef uint8_t* payload = small
+        cdef uint8_t* end
+        cdef uint64_t seqno
+        cdef Engine engine = self.engine
+        if engine.read_only:
+            engine.check_writable()
+        check_key(key_size)
+        check_value(value_size)
+        if key_size + value_size > STACK_PAYLOAD_BYTES:
+            payload = <uint8_t*>malloc(key_size + value_size + ENTRY_OVERHEAD)
+            if payload == NULL:
+                raise MemoryError()
+        end = put_entry(
+            payload, kind, self.core.id, PyBytes_AS_STRING(key), key_size,
+            PyBytes_AS_STRING(value), value_size
+        )
+        try:
+            engine.enter()
+            try:
+                self.check_alive()
+                seqno = engine.write_payload(payload, end - payload, 1, NULL, 0)
+                if engine.wait_for_sync if sync is None else sync:
+                    engine.wait_seqno(seqno)
+            finally:
+                engine.leave()
+        finally:
+            if payload != small:
+                free(payload)
+        return seqno
+
+    cdef int check_alive(self) except -1:
+        if self.core.is_dropped:
+            raise errors.StorageError(f"tree {self.name!r} was dropped", path=self.engine.path)
+        return 0
+
+    def cursor(
+        self, lower=None, upper=None, *, bint reverse=False, Snapshot snapshot=None,
+        bint keys=True, bint values=True, bint fill_cache=True
+    ):
+        """Walk the entries with lower <= key < upper, as they are now or at `snapshot`."""
+        return Cursor(self, lower, upper, reverse, snapshot, keys, values, fill_cache)
+
+    def approximate_size(self, bytes lower=None, bytes upper=None):
+        """Rough bytes that keys in [lower, upper) take on disk and in memory."""
+        cdef Slice low = slice_of(NULL, 0)
+        cdef Slice high = slice_of(NULL, 0)
+        cdef View view
+        cdef uint64_t total = 0
+        cdef int index, table
+        if lower is not None:
+            low = slice_of(PyBytes_AS_STRING(lower), PyBytes_GET_SIZE(lower))
+        if upper is not None:
+            high = slice_of(PyBytes_AS_STRING(upper), PyBytes_GET_SIZE(upper))
+        self.engine.enter()
+        try:
+            for index in range(self.core.count):
+                view_pin(self.core.partitions[index], &view)
+                total += version_size_between(view.version, low, high)
+                if lower is None and upper is None:
+                    for table in range(view.memtable_count):
+                        total += view.memtables[table].data_bytes
+                view_release(&view)
+        finally:
+            self.engine.leave()
+        return total
+
+    def partitions(self):
+        """Each partition as a dict: bounds, files per level, bytes, memtable bytes."""
+        cdef int index
+        self.engine.enter()
+        try:
+            return [
+                describe_partition(
+                    self.core.partitions[index],
+                    self.core.partitions[index + 1].lower if index + 1 < self.core.count
+                    else 1 << 64,
+                )
+                for index in range(self.core.count)
+            ]
+        finally:
+            self.engine.leave()
+
+    def stats(self):
+        """Sums over the partitions: entries, bytes and files by level."""
+        parts = self.partitions()
+        levels = [
+            {
+                "files": sum(len(p["levels"][level]) for p in parts),
+                "bytes": sum(f["bytes"] for p in parts for f in p["levels"][level]),
+            }
+            for level in range(LEVELS)
+        ]
+        return {
+            "partitions": len(parts),
+            "levels": levels,
+            "disk_bytes": sum(level["bytes"] for level in levels),
+            "memtable_bytes": sum(p["memtable_bytes"] for p in parts),
+            "entries": sum(p["entries"] for p in parts),
+            "deletions": sum(p["deletions"] for p in parts),
+        }
+
+
+cdef inline uint8_t* put_entry(
+    uint8_t* target, int kind, uint64_t tree_id, const char* key, size_t key_size,
+    const char* value, size_t value_size
+) noexcept nogil:
+    """One entry of a commit record: kind, tree, key and (not for a delete) value."""
+    target[0] = <uint8_t>kind
+    target = put_varint(target + 1, tree_id)
+    target = put_varint(target, key_size)
+    memcpy(target, key, key_size)
+    target += key_size
+    if kind != KIND_DELETE:
+        target = put_varint(target, value_size)
+        memcpy(target, value, value_size)
+        target += value_size
+    return target
+
+
+cdef dict describe_partition(Partition* partition, upper):
+    cdef View view
+    cdef int level, index
+    view_pin(partition, &view)
+    try:
+        levels = [
+            [
+                {
+                    "file": view.version.files[level][index].info.file_id,
+                    "bytes": view.version.files[level][index].info.file_bytes,
+                    "entries": view.version.files[level][index].info.entries,
+                    "deletions": view.version.files[level][index].info.deletions,
+                }
+                for index in range(view.version.counts[level])
+            ]
+            for level in range(LEVELS)
+        ]
+        memtable_bytes = 0
+        memtable_entries = 0
+        for index in range(view.memtable_count):
+            memtable_bytes += view.memtables[index].size_bytes
+            memtable_entries += view.memtables[index].entries
+        files = [file for level_files in levels for file in level_files]
+        return {
+            "id": partition.id,
+            "lower": partition.lower,
+            "upper": upper,
+            "directory": f"data/{partition.tree_id:06d}/{partition.id:06d}",
+            "levels": levels,
+            "files": [f"{file['file']:012d}.sst" for file in files],
+            "bytes": sum(file["bytes"] for file in files),
+            "memtable_bytes": memtable_bytes,
+            "entries": sum(file["entries"] for file in files) + memtable_entries,
+            "deletions": sum(file["deletions"] for file in files),
+            "range_deletes": view.version.ranges.count,
+        }
+    finally:
+        view_release(&view)
+
+
+@cython.final
+cdef class Batch:
+    """Writes over any trees of one engine, applied together. Not thread-safe."""
+
+    def __dealloc__(self):
+        free(self.payload)
+        free(self.stamps)
+
+    def __len__(self):
+        return self.count
+
+    @property
+    def size_bytes(self):
+        """Bytes of the log record so far."""
+        return self.size
+
+    def clear(self):
+        """Forget all entries."""
+        self.size = 0
+        self.count = 0
+        self.stamp_count = 0
+
+    cdef uint8_t* grow(self, size_t more) except NULL:
+        cdef size_t capacity
+        cdef uint8_t* grown
+        if self.size + more > <size_t>MAX_BATCH_BYTES:
+            raise errors.StorageLimitError(f"a batch of more than {MAX_BATCH_BYTES} bytes")
+        if self.size + more > self.capacity:
+            capacity = max(self.capacity * 2, self.size + more, 512)
+            grown = <uint8_t*>realloc(self.payload, capacity)
+            if grown == NULL:
+                raise MemoryError()
+            self.payload = grown
+            self.capacity = capacity
+        return self.payload + self.size
+
+    cdef int add(
+        self, int kind, Tree tree, const char* key, size_t key_size, const char* value,
+        size_t value_size
+    ) except -1:
+        cdef uint8_t* place
+        if tree.engine is not self.engine:
+            raise ValueError("the tree belongs to another engine")
+        tree.check_alive()
+        check_key(key_size)
+        check_value(value_size)
+        place = self.grow(key_size + value_size + ENTRY_OVERHEAD)
+        self.size = put_entry(
+            place, kind, tree.core.id, key, key_size, value, value_size
+        ) - self.payload
+        self.count += 1
+        return 0
+
+    def put(self, Tree tree not None, bytes key not None, bytes value not None):
+        """Add a put."""
+        self.add(
+            KIND_PUT, tree, PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key),
+            PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value)
+        )
+
+    def delete(self, Tree tree not None, bytes key not None):
+        """Add a delete."""
+        self.add(KIND_DELETE, tree, PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key), NULL, 0)
+
+    def delete_range(self, Tree tree not None, bytes lower, bytes upper):
+        """Add the removal of every key with lower <= key < upper (None: no bound)."""
+        if upper is not None and (not upper or (lower is not None and lower >= upper)):
+            return
+        lower = lower or b""
+        upper = upper or b""
+        self.add(
+            KIND_RANGE_DELETE, tree, PyBytes_AS_STRING(lower), PyBytes_GET_SIZE(lower),
+            PyBytes_AS_STRING(upper), PyBytes_GET_SIZE(upper)
+        )
+
+    def put_stamped(
+        self, Tree tree not None, bytes prefix not None, bytes suffix not None,
+        bytes value not None
+    ):
+        """Add a put whose key is prefix + this entry's seqno (8 bytes, big-endian) + suffix."""
+        cdef bytes key = prefix + b"\0\0\0\0\0\0\0\0" + suffix
+        cdef size_t capacity
+        cdef Stamp* grown
+        if self.stamp_count == self.stamp_capacity:
+            capacity = max(self.stamp_capacity * 2, 4)
+            grown = <Stamp*>realloc(self.stamps, capacity * sizeof(Stamp))
+            if grown == NULL:
+                raise MemoryError()
+            self.stamps = grown
+            self.stamp_capacity = capacity
+        self.put(tree, key, value)
+        self.stamps[self.stamp_count].entry = self.count - 1
+        self.stamps[self.stamp_count].offset = (
+            self.size - len(value) - varint_length(len(value)) - len(suffix) - 8
+        )
+        self.stamp_count += 1
+
+
+cdef size_t varint_length(size_t value):
+    cdef uint8_t scratch[10]
+    return put_varint(scratch, value) - scratch
+
+
+@cython.final
+cdef class Snapshot:
+    """The state at one moment. Holding it keeps old versions on disk: close it soon."""
+
+    def check(self, engine):
+        """Raises ClosedError when the snapshot is closed, ValueError for another engine's."""
+        if not self.is_open:
+            raise errors.ClosedError("the snapshot is closed", path=self.engine.path)
+        if self.engine is not engine:
+            raise ValueError("the snapshot belongs to another engine")
+
+    def close(self):
+        """Let old versions go. Idempotent."""
+        if self.is_open:
+            self.is_open = False
+            snapshot_drop(self.engine.core, self.seqno)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.close()
+
+    def __dealloc__(self):
+        if self.is_open and self.engine is not None:
+            snapshot_drop(self.engine.core, self.seqno)

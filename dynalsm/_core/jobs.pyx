@@ -1,0 +1,873 @@
+# Flush and compaction: from the decision to the installed version.
+#
+# Runs on background threads, or on the caller's when asked to flush or compact. The long part
+# (run_job) is without the GIL; decisions, manifest edits and installs are plain Python under
+# engine.admin. Order of every change: write and sync the tables -> manifest edit, synced ->
+# install the versions -> only then unlink files and logs.
+#
+# Invariants: (1) a file is in at most one running job (is_busy, guarded by engine.admin);
+#             (2) generations are flushed oldest first, each by one edit over all partitions;
+#             (3) versions are installed under engine.admin: who holds it sees whole commits.
+
+from libc.stdint cimport uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+
+import os
+import time
+
+from dynalsm import errors
+from dynalsm._core import files, picker
+
+from dynalsm._core.coding cimport Slice, slice_compare, slice_of
+from dynalsm._core.commit cimport (
+    MAX_LOGS,
+    EngineCore,
+    core_poison,
+    snapshot_list,
+    wait_durable,
+)
+from dynalsm._core.compaction cimport Job, job_free, run_job, table_path
+from dynalsm._core.engine cimport Engine, Tree
+from dynalsm._core.memtable cimport (
+    Memtable,
+    RangeDelete,
+    RangeList,
+    memtable_ref,
+    memtable_source,
+    memtable_unref,
+    range_list_add,
+    range_list_free,
+)
+from dynalsm._core.merge cimport merge_source
+from dynalsm._core.partition cimport Partition, TreeCore
+from dynalsm._core.source cimport Source
+from dynalsm._core.sstable_reader cimport Table, table_obsolete, table_open
+from dynalsm._core.sstable_writer cimport TableInfo
+from dynalsm._core.status cimport (
+    CLOSED,
+    IO_ERROR,
+    NO_MEMORY,
+    NO_SPACE,
+    OK,
+    Failure,
+    fail,
+    failure_clear,
+    raise_failure,
+)
+from dynalsm._core.sync cimport (
+    atomic_add,
+    atomic_load,
+    atomic_store,
+    pthread_cond_broadcast,
+    pthread_cond_wait,
+    pthread_mutex_lock,
+    pthread_mutex_unlock,
+    wait_for,
+)
+from dynalsm._core.version cimport (
+    LEVELS,
+    FileMeta,
+    Version,
+    file_create,
+    file_unref,
+    level_source,
+    version_edit,
+    version_empty,
+    version_ref,
+    version_unref,
+)
+from dynalsm._core.wal cimport Wal, wal_close
+
+cdef enum:
+    MAX_REMOVED = 4096       # files one edit of a partition can remove
+
+
+# --------------------------------------------------------------------------------- installing
+
+cdef class Change:
+    """What one job does to one partition: files in, files out. Owns its FileMeta references."""
+    cdef Partition* partition
+    cdef FileMeta** added
+    cdef int added_count
+    cdef FileMeta** removed          # borrowed from the partition's version
+    cdef int removed_count
+    cdef RangeList ranges            # replaces the version's when has_ranges
+    cdef bint has_ranges
+    cdef Memtable* flushed           # the sealed memtable that goes, or NULL
+
+    def __dealloc__(self):
+        cdef int index
+        for index in range(self.added_count):
+            file_unref(self.added[index])
+        free(self.added)
+        free(self.removed)
+        range_list_free(&self.ranges)
+
+
+cdef list info_record(const FileMeta* meta, const Partition* partition):
+    """A file as the manifest keeps it (docs/format.md, "Manifest edits")."""
+    cdef const TableInfo* info = &meta.info
+    return [
+        partition.tree_id, partition.id, meta.level, info.file_id, info.file_bytes,
+        info.unique_id, info.entries, info.deletions, info.min_seqno, info.max_seqno,
+        info.raw_bytes, (<const char*>info.smallest)[:info.smallest_size],
+        (<const char*>info.largest)[:info.largest_size],
+    ]
+
+
+cdef list range_records(const RangeList* ranges):
+    cdef unsigned int index
+    cdef const RangeDelete* item
+    records = []
+    for index in range(ranges.count):
+        item = &ranges.items[index]
+        records.append([
+            (<const char*>item.lower)[:item.lower_size],
+            (<const char*>item.upper)[:item.upper_size] if item.upper != NULL else None,
+            item.seqno,
+        ])
+    return records
+
+
+cdef dict edit_of(Engine engine, list changes):
+    """The manifest edit that says what the changes do."""
+    cdef Change change
+    cdef int index
+    added = []
+    removed = []
+    ranges = []
+    for change in changes:
+        for index in range(change.added_count):
+            added.append(info_record(change.added[index], change.partition))
+        for index in range(change.removed_count):
+            removed.append([
+                change.partition.tree_id, change.partition.id,
+                change.removed[index].info.file_id,
+            ])
+        if change.has_ranges:
+            ranges.append([
+                change.partition.tree_id, change.partition.id, range_records(&change.ranges),
+            ])
+    edit = {"next": atomic_load(&engine.core.next_file)}
+    if added:
+        edit["add"] = added
+    if removed:
+        edit["drop"] = removed
+    if ranges:
+        edit["ranges"] = ranges
+    return edit
+
+
+cdef int install(Change change) except -1:
+    """Swap the partition's version. REQUIRES: engine.admin; the edit is durable."""
+    cdef Partition* partition = change.partition
+    cdef Version* fresh
+    cdef Version* old
+    cdef Memtable* flushed = NULL
+    cdef int index
+    fresh = version_edit(
+        partition.version, change.added, change.added_count, change.removed, change.removed_count
+    )
+    if fresh == NULL:
+        raise MemoryError()
+    if change.has_ranges:
+        range_list_free(&fresh.ranges)
+        fresh.ranges = change.ranges
+        memset(&change.ranges, 0, sizeof(RangeList))
+    for index in range(change.removed_count):
+        table_obsolete(change.removed[index].table)
+    with nogil:
+        pthread_mutex_lock(&partition.mutex)
+        old = partition.version
+        partition.version = fresh
+        if change.flushed != NULL and partition.sealed_count:
+            flushed = partition.sealed[0]
+            partition.sealed_count -= 1
+            for index in range(partition.sealed_count):
+                partition.sealed[index] = partition.sealed[index + 1]
+        pthread_mutex_unlock(&partition.mutex)
+        version_unref(old)
+        memtable_unref(flushed)
+    return 0
+
+
+cdef int adopt_outputs(Engine engine, Job* job, Change change) except -1:
+    """Open the written tables and put them into the change; takes over the outputs' keys."""
+    cdef char path[1200]
+    cdef Failure failure
+    cdef Table* table
+    cdef FileMeta* meta
+    cdef int index
+    change.added = <FileMeta**>malloc((job.count + 1) * sizeof(FileMeta*))
+    if change.added == NULL:
+        raise MemoryError()
+    for index in range(job.count):
+        failure_clear(&failure)
+        table_path(
+            engine.core, job.tree_id, job.partition_id, job.outputs[index].file_id, path,
+            sizeof(path)
+        )
+        with nogil:
+            table = table_open(
+                path, job.outputs[index].file_id, job.outputs[index].file_bytes,
+                job.outputs[index].unique_id, engine.core.cache, &failure
+            )
+        if table == NULL:
+            raise_failure(&failure)
+        meta = file_create(table, &job.outputs[index], job.level)
+        if meta == NULL:
+            raise MemoryError()
+        job.outputs[index].smallest = NULL       # owned by meta now
+        job.outputs[index].largest = NULL
+        change.added[change.added_count] = meta
+        change.added_count += 1
+    return 0
+
+
+cdef int prepare_job(Engine engine, Job* job, Partition* partition, int level) except -1:
+    memset(job, 0, sizeof(Job))
+    job.core = engine.core
+    job.tree_id = partition.tree_id
+    job.partition_id = partition.id
+    job.level = level
+    job.options = engine.top_options if level == 0 else engine.deep_options
+    job.target_bytes = engine.target_file_bytes
+    job.stop = &engine.stop
+    job.snapshot_count = snapshot_list(engine.core, <uint64_t**>&job.snapshots)
+    if job.snapshot_count < 0:
+        raise MemoryError()
+    make_directory(engine, partition)
+    return 0
+
+
+cdef int make_directory(Engine engine, Partition* partition) except -1:
+    directory = os.path.join(
+        engine.path, "data", f"{partition.tree_id:06d}", f"{partition.id:06d}"
+    )
+    if not os.path.isdir(directory):
+        files.make_directories(directory)
+    return 0
+
+
+cdef int sync_directory(Engine engine, Partition* partition) except -1:
+    files.sync_directory(os.path.join(
+        engine.path, "data", f"{partition.tree_id:06d}", f"{partition.id:06d}"
+    ))
+    return 0
+
+
+# ------------------------------------------------------------------------------------------ flush
+
+cdef Change flush_partition(Engine engine, Partition* partition):
+    """Write the oldest sealed memtable of the partition to level 0."""
+    cdef Change change = Change.__new__(Change)
+    cdef Memtable* table = partition.sealed[0]       # stays: only a flush removes it
+    cdef Job job
+    cdef Source source
+    cdef Failure failure
+    cdef RangeDelete* item
+    cdef unsigned int index
+    cdef int status = OK
+    failure_clear(&failure)
+    change.partition = partition
+    change.flushed = table
+    if table.entries:
+        prepare_job(engine, &job, partition, 0)
+        job.target_bytes = <uint64_t>-1              # one file: level 0 is ordered by seqno
+        job.ranges = &table.ranges
+        try:
+            with nogil:
+                status = memtable_source(table, &source)
+                if status:
+                    fail(&failure, NO_MEMORY, "no memory for a flush", NULL, -1, 0)
+                else:
+                    status = run_job(&job, &source, &failure)
+                    source.ops.close(&source)
+            if status:
+                raise_failure(&failure)
+            adopt_outputs(engine, &job, change)
+            atomic_add(&engine.core.counters.flush_bytes, job.bytes_written)
+        finally:
+            free(<void*>job.snapshots)
+            job_free(&job)
+        sync_directory(engine, partition)
+    if table.ranges.count or partition.version.ranges.count:
+        change.has_ranges = True
+        copy_ranges(&change.ranges, &partition.version.ranges)
+        copy_ranges(&change.ranges, &table.ranges)
+        drop_useless(engine, change)
+    return change
+
+
+cdef int copy_ranges(RangeList* target, const RangeList* source) except -1:
+    cdef unsigned int index
+    cdef RangeDelete* item
+    for index in range(source.count):
+        item = &source.items[index]
+        if range_list_add(
+            target, slice_of(item.lower, item.lower_size),
+            slice_of(item.upper, item.upper_size), item.seqno
+        ):
+            raise MemoryError()
+    return 0
+
+
+cdef bint file_under(const FileMeta* meta, const RangeDelete* item) noexcept nogil:
+    """Whether every key of the file lies in the range and every version is older."""
+    return (
+        meta.info.max_seqno < item.seqno
+        and slice_compare(
+            slice_of(meta.info.smallest, meta.info.smallest_size),
+            slice_of(item.lower, item.lower_size)
+        ) >= 0
+        and (
+            item.upper == NULL
+            or slice_compare(
+                slice_of(meta.info.largest, meta.info.largest_size),
+                slice_of(item.upper, item.upper_size)
+            ) < 0
+        )
+    )
+
+
+cdef bint file_touches(const FileMeta* meta, const RangeDelete* item) noexcept nogil:
+    """Whether some version in the file may lie under the range."""
+    return (
+        meta.info.min_seqno < item.seqno
+        and slice_compare(
+            slice_of(meta.info.largest, meta.info.largest_size),
+            slice_of(item.lower, item.lower_size)
+        ) >= 0
+        and (
+            item.upper == NULL
+            or slice_compare(
+                slice_of(meta.info.smallest, meta.info.smallest_size),
+                slice_of(item.upper, item.upper_size)
+            ) < 0
+        )
+    )
+
+
+cdef int drop_useless(Engine engine, Change change) except -1:
+    """Whole files under a deleted range go at once; ranges that cover nothing any more go too.
+
+    REQUIRES: change.ranges holds the partition's ranges; nobody else edits the partition."""
+    cdef uint64_t* snapshots = NULL
+    cdef long long count = snapshot_list(engine.core, &snapshots)
+    cdef Version* version = change.partition.version
+    cdef RangeList kept
+    cdef RangeDelete* item
+    cdef FileMeta* meta
+    cdef unsigned int index
+    cdef int level, place, other
+    cdef bint needed, gone
+    if count < 0:
+        raise MemoryError()
+    memset(&kept, 0, sizeof(RangeList))
+    if change.removed == NULL:
+        change.removed = <FileMeta**>malloc(MAX_REMOVED * sizeof(FileMeta*))
+        if change.removed == NULL:
+            free(snapshots)
+            raise MemoryError()
+    for index in range(change.ranges.count):
+        item = &change.ranges.items[index]
+        needed = False
+        for level in range(LEVELS):
+            for place in range(version.counts[level]):
+                meta = version.files[level][place]
+                gone = False
+                for other in range(change.removed_count):
+                    gone = gone or change.removed[other] == meta
+                if gone or not file_touches(meta, item):
+                    continue
+                # A snapshot between the file's newest version and the range may need the file.
+                if (
+                    file_under(meta, item) and not meta.is_busy
+                    and change.removed_count < MAX_REMOVED
+                    and (count == 1 or snapshots[0] >= item.seqno)
+                ):
+                    change.removed[change.removed_count] = meta
+                    change.removed_count += 1
+                else:
+                    needed = True
+        for place in range(change.added_count):
+            needed = needed or file_touches(change.added[place], item)
+        needed = needed or (count > 1 and snapshots[0] < item.seqno)
+        if needed and range_list_add(
+            &kept, slice_of(item.lower, item.lower_size),
+            slice_of(item.upper, item.upper_size), item.seqno
+        ):
+            free(snapshots)
+            raise MemoryError()
+    free(snapshots)
+    range_list_free(&change.ranges)
+    change.ranges = kept
+    return 0
+
+
+cdef list sealed_partitions(Engine engine, uint64_t log_number):
+    """Addresses of the partitions whose oldest sealed memtable belongs to that generation."""
+    cdef uint64_t tree
+    cdef int index
+    cdef Partition* partition
+    found = []
+    for tree in range(engine.core.tree_capacity):
+        if engine.core.trees[tree] == NULL:
+            continue
+        for index in range(engine.core.trees[tree].count):
+            partition = engine.core.trees[tree].partitions[index]
+            if partition.sealed_count and partition.sealed[0].generation <= log_number:
+                found.append(<size_t>partition)
+    return found
+
+
+def flush_oldest(Engine engine not None):
+    """Flush the oldest sealed generation. Returns: whether there was one.
+
+    On a failure nothing is lost: the generation stays, and the failure is raised."""
+    cdef uint64_t log_number, last_seqno
+    cdef Change change
+    cdef Partition* partition
+    cdef Failure failure
+    cdef int status
+    with engine.flush_lock:
+        if engine.core.generation_count == 0:
+            return False
+        log_number = engine.core.generations[0].log_number
+        last_seqno = engine.core.generations[0].last_seqno
+        failure_clear(&failure)
+        with nogil:                      # the log first: tables must never be ahead of it
+            status = wait_durable(engine.core, last_seqno, &failure)
+        raise_failure(&failure)
+        addresses = sealed_partitions(engine, log_number)
+        changes = []
+        for address in addresses:
+            partition = <Partition*><size_t>address
+            if not partition.is_dropped:
+                changes.append(flush_partition(engine, partition))
+        with engine.admin:
+            changes = [each for each in changes if not is_dropped(each)]
+            edit = edit_of(engine, changes)
+            edit["log"] = log_number + 1
+            edit["flushed"] = last_seqno
+            engine.manifest.append(edit)
+            engine.flushed_seqno = last_seqno
+            for change in changes:
+                install(change)
+            for address in addresses:
+                discard_dropped(<Partition*><size_t>address, log_number)
+        finish_generation(engine, log_number)
+    atomic_add(&engine.core.counters.flushes, 1)
+    return True
+
+
+cdef bint is_dropped(Change change):
+    return change.partition.is_dropped
+
+
+cdef int discard_dropped(Partition* partition, uint64_t log_number) except -1:
+    """A dropped tree's memtables of the generation go without being written."""
+    cdef Memtable* table
+    cdef int index
+    if not partition.is_dropped:
+        return 0
+    with nogil:
+        pthread_mutex_lock(&partition.mutex)
+        while partition.sealed_count and partition.sealed[0].generation <= log_number:
+            table = partition.sealed[0]
+            partition.sealed_count -= 1
+            for index in range(partition.sealed_count):
+                partition.sealed[index] = partition.sealed[index + 1]
+            memtable_unref(table)
+        pthread_mutex_unlock(&partition.mutex)
+    return 0
+
+
+cdef int finish_generation(Engine engine, uint64_t log_number) except -1:
+    """The generation is on disk: make room for writers, remove its logs."""
+    cdef EngineCore* core = engine.core
+    cdef Wal* gone[MAX_LOGS]
+    cdef int count = 0
+    cdef int index
+    with nogil:
+        pthread_mutex_lock(&core.work_mutex)
+        core.generation_count -= 1
+        for index in range(core.generation_count):
+            core.generations[index] = core.generations[index + 1]
+        core.is_flush_failing = False
+        core.work_ticket += 1
+        pthread_cond_broadcast(&core.work_done)
+        pthread_cond_broadcast(&core.work_wanted)
+        pthread_mutex_unlock(&core.work_mutex)
+        pthread_mutex_lock(&core.sync_mutex)
+        while core.is_syncing:           # a sync under way may be using the logs
+            pthread_cond_wait(&core.sync_done, &core.sync_mutex)
+        while core.old_log_count and core.old_logs[0].number <= log_number:
+            gone[count] = core.old_logs[0]
+            count += 1
+            core.old_log_count -= 1
+            for index in range(core.old_log_count):
+                core.old_logs[index] = core.old_logs[index + 1]
+        pthread_mutex_unlock(&core.sync_mutex)
+    for index in range(count):
+        wal_close(gone[index])
+    remove_logs(engine, log_number)
+    return 0
+
+
+def remove_logs(Engine engine not None, uint64_t log_number):
+    """Unlink the logs up to that number; a failure only leaves them for the next open."""
+    directory = os.path.join(engine.path, "wal")
+    for name in sorted(os.listdir(directory)):
+        if name.endswith(".wal") and int(name[:-4]) <= log_number:
+            try:
+                files.remove(os.path.join(directory, name))
+            except errors.StorageIOError:
+                return
+
+
+def flush_all(Engine engine not None):
+    """Flush every sealed generation there is now."""
+    while flush_oldest(engine):
+        pass
+
+
+def note_flush_failure(Engine engine not None, error):
+    """Tell stalled writers why no room is made; cleared by the next flush that works."""
+    cdef EngineCore* core = engine.core
+    cdef bytes path = os.fsencode(getattr(error, "path", None) or "")
+    cdef bytes message = str(error).encode("utf-8", "replace")
+    cdef int status = NO_SPACE if isinstance(error, errors.NoSpaceError) else IO_ERROR
+    cdef int number = getattr(error, "errno", None) or 0
+    pthread_mutex_lock(&core.work_mutex)
+    fail(&core.flush_failure, status, message, path, -1, number)
+    core.is_flush_failing = True
+    pthread_cond_broadcast(&core.work_done)
+    pthread_mutex_unlock(&core.work_mutex)
+
+
+# ------------------------------------------------------------------------------------- compaction
+
+cdef object shape_of(Engine engine, Partition* partition):
+    """The partition's files as the picker sees them. REQUIRES: engine.admin."""
+    cdef Version* version = partition.version
+    cdef int level, index
+    cdef FileMeta* meta
+    levels = []
+    for level in range(LEVELS):
+        row = []
+        for index in range(version.counts[level]):
+            meta = version.files[level][index]
+            row.append(picker.File(
+                meta.info.file_id, meta.info.file_bytes,
+                (<const char*>meta.info.smallest)[:meta.info.smallest_size],
+                (<const char*>meta.info.largest)[:meta.info.largest_size],
+                meta.info.entries, meta.info.deletions, bool(meta.is_busy),
+                is_under_range(version, meta),
+            ))
+        levels.append(row)
+    return picker.Shape(levels)
+
+
+cdef bint is_under_range(const Version* version, const FileMeta* meta) noexcept nogil:
+    cdef unsigned int index
+    for index in range(version.ranges.count):
+        if file_touches(meta, &version.ranges.items[index]):
+            return True
+    return False
+
+
+cdef FileMeta* find_file(Version* version, uint64_t file_id) noexcept nogil:
+    cdef int level, index
+    for level in range(LEVELS):
+        for index in range(version.counts[level]):
+            if version.files[level][index].info.file_id == file_id:
+                return version.files[level][index]
+    return NULL
+
+
+def compact_once(Engine engine not None):
+    """Run the most urgent compaction of all trees. Returns: whether there was one."""
+    cdef Tree tree
+    cdef int index
+    cdef Partition* partition
+    best = None
+    best_score = 1.0
+    with engine.admin:
+        for tree in list(engine.trees.values()):
+            for index in range(tree.core.count):
+                partition = tree.core.partitions[index]
+                if partition.version.counts[0] == 0 and is_settled(partition):
+                    continue
+                plan = picker.pick(shape_of(engine, partition), engine.picker_options)
+                if plan is not None and plan.score >= best_score:
+                    best_score = plan.score
+                    best = (plan, <size_t>partition)
+        if best is None:
+            return False
+        plan, address = best
+        mark(<Partition*><size_t>address, plan, True)
+    run_plan(engine, address, plan)
+    return True
+
+
+cdef bint is_settled(const Partition* partition) noexcept nogil:
+    """Nothing but a small last level without garbage: no need to ask the picker."""
+    cdef int level
+    if partition.version.ranges.count:
+        return False
+    for level in range(LEVELS - 1):
+        if partition.version.counts[level]:
+            return False
+    return True
+
+
+cdef int mark(Partition* partition, object plan, bint busy) except -1:
+    """REQUIRES: engine.admin."""
+    cdef FileMeta* meta
+    for file_id in plan.inputs:
+        meta = find_file(partition.version, file_id)
+        if meta != NULL:
+            meta.is_busy = busy
+    return 0
+
+
+def run_plan(Engine engine not None, address, plan):
+    """Merge plan.inputs into plan.output_level. The inputs are marked busy."""
+    cdef Partition* partition = <Partition*><size_t>address
+    try:
+        change = merge_files(engine, partition, plan)
+        with engine.admin:
+            if partition.is_dropped:
+                return
+            if (<Change>change).partition.version.ranges.count:
+                (<Change>change).has_ranges = True
+                copy_ranges(&(<Change>change).ranges, &partition.version.ranges)
+                drop_useless(engine, change)
+            engine.manifest.append(edit_of(engine, [change]))
+            install(change)
+    except BaseException:
+        with engine.admin:
+            mark(partition, plan, False)
+        raise
+    atomic_add(&engine.core.counters.compactions, 1)
+
+
+cdef Change merge_files(Engine engine, Partition* partition, object plan):
+    """Write the merge of the plan's inputs (no install)."""
+    cdef Change change = Change.__new__(Change)
+    cdef Version* version
+    cdef Job job
+    cdef Source* sources
+    cdef Source merged
+    cdef Failure failure
+    cdef FileMeta* meta
+    cdef FileMeta** run
+    cdef int count = 0
+    cdef int status = OK
+    cdef int level, index, run_count
+    cdef uint64_t read_bytes = 0
+    wanted = set(plan.inputs)
+    failure_clear(&failure)
+    change.partition = partition
+    with engine.admin:
+        version = partition.version
+        version_ref(version)
+    prepare_job(engine, &job, partition, plan.output_level)
+    job.is_bottom = plan.is_bottom
+    job.ranges = &version.ranges
+    job.bytes_per_second = engine.compaction_bytes_per_second
+    sources = <Source*>malloc((len(wanted) + 1) * sizeof(Source))
+    run = <FileMeta**>malloc((len(wanted) + 1) * sizeof(FileMeta*))
+    change.removed = <FileMeta**>malloc((len(wanted) + MAX_REMOVED) * sizeof(FileMeta*))
+    try:
+        if sources == NULL or run == NULL or change.removed == NULL:
+            raise MemoryError()
+        for level in range(LEVELS):
+            run_count = 0
+            for index in range(version.counts[level]):
+                meta = version.files[level][index]
+                if meta.info.file_id not in wanted:
+                    continue
+                change.removed[change.removed_count] = meta
+                change.removed_count += 1
+                read_bytes += meta.info.file_bytes
+                run[run_count] = meta
+                run_count += 1
+                if level == 0:           # its files overlap: one source each
+                    status = level_source(run, 1, False, True, &sources[count], &failure)
+                    run_count = 0
+                    count += status == OK
+            if run_count and status == OK:
+                status = level_source(run, run_count, False, True, &sources[count], &failure)
+                count += status == OK
+            if status:
+                break
+        if status:
+            for index in range(count):
+                sources[index].ops.close(&sources[index])
+        else:
+            with nogil:
+                status = merge_source(sources, count, &merged, &failure)
+                if status == OK:
+                    status = run_job(&job, &merged, &failure)
+                    merged.ops.close(&merged)
+        if status:
+            raise_failure(&failure)
+        adopt_outputs(engine, &job, change)
+        if change.added_count:
+            sync_directory(engine, partition)
+        atomic_add(&engine.core.counters.compaction_read_bytes, read_bytes)
+        atomic_add(&engine.core.counters.compaction_written_bytes, job.bytes_written)
+        return change
+    finally:
+        free(sources)
+        free(run)
+        free(<void*>job.snapshots)
+        job_free(&job)
+        version_unref(version)
+
+
+def compact_tree(Engine engine not None, Tree tree not None, lower, upper):
+    """Merge all files that touch [lower, upper) into the last level, partition by partition."""
+    cdef Partition* partition
+    cdef int index
+    for index in range(tree.core.count):
+        partition = tree.core.partitions[index]
+        while True:
+            with engine.admin:
+                plan = picker.pick_everything(shape_of(engine, partition), lower, upper)
+                if plan is not None and plan != "busy":
+                    mark(partition, plan, True)
+            if plan is None:
+                break
+            if plan == "busy":           # a background job holds some of the files
+                time.sleep(0.01)
+                continue
+            run_plan(engine, <size_t>partition, plan)
+
+
+# -------------------------------------------------------------------------------- waiting for work
+
+def wait_for_flush(Engine engine not None, double seconds):
+    """Sleep until a generation is sealed, the engine stops, or the time is over."""
+    cdef EngineCore* core = engine.core
+    cdef uint64_t limit = <uint64_t>(seconds * 1e9)
+    with nogil:
+        pthread_mutex_lock(&core.work_mutex)
+        if core.generation_count == 0 and not core.is_stopping:
+            wait_for(&core.work_wanted, &core.work_mutex, limit)
+        pthread_mutex_unlock(&core.work_mutex)
+
+
+def wait_for_ticket(Engine engine not None, uint64_t ticket, double seconds):
+    """Sleep until the shape of something changed since `ticket`. Returns: the new ticket."""
+    cdef EngineCore* core = engine.core
+    cdef uint64_t limit = <uint64_t>(seconds * 1e9)
+    with nogil:
+        pthread_mutex_lock(&core.work_mutex)
+        if core.work_ticket == ticket and not core.is_stopping:
+            wait_for(&core.work_wanted, &core.work_mutex, limit)
+        ticket = core.work_ticket
+        pthread_mutex_unlock(&core.work_mutex)
+    return ticket
+
+
+def wake(Engine engine not None):
+    """Have every waiting thread look again."""
+    pthread_mutex_lock(&engine.core.work_mutex)
+    engine.core.work_ticket += 1
+    pthread_cond_broadcast(&engine.core.work_wanted)
+    pthread_cond_broadcast(&engine.core.work_done)
+    pthread_mutex_unlock(&engine.core.work_mutex)
+
+
+def set_pace(Engine engine not None, uint64_t nanoseconds_per_kib):
+    """What writers are asked to sleep per KiB of log."""
+    atomic_store(&engine.core.slowdown_ns_per_kib, nanoseconds_per_kib)
+
+
+def sync_now(Engine engine not None):
+    """Make everything committed durable (durability="interval")."""
+    cdef Failure failure
+    cdef int status
+    failure_clear(&failure)
+    with nogil:
+        status = wait_durable(engine.core, atomic_load(&engine.core.visible_seqno), &failure)
+    raise_failure(&failure)
+
+
+def top_level_files(Engine engine not None):
+    """The largest number of level-0 files in a partition (the read and write debt)."""
+    cdef Tree tree
+    cdef int index
+    cdef int most = 0
+    for tree in list(engine.trees.values()):
+        for index in range(tree.core.count):
+            if tree.core.partitions[index].version.counts[0] > most:
+                most = tree.core.partitions[index].version.counts[0]
+    return most
+
+
+# -------------------------------------------------------------------------------- dropping a tree
+
+def drop_files(Engine engine not None, Tree tree not None):
+    """A dropped tree's files go when the last cursor over them does. REQUIRES: engine.admin."""
+    cdef int index
+    for index in range(tree.core.count):
+        empty_partition(tree.core.partitions[index], True)
+    for index in range(tree.core.count):
+        directory = os.path.join(
+            engine.path, "data", f"{tree.core.id:06d}",
+            f"{tree.core.partitions[index].id:06d}"
+        )
+        remove_empty(directory)
+    remove_empty(os.path.join(engine.path, "data", f"{tree.core.id:06d}"))
+
+
+def empty_tree(Tree tree not None):
+    """Release memtables and tables (close): files stay."""
+    cdef int index
+    for index in range(tree.core.count):
+        empty_partition(tree.core.partitions[index], False)
+
+
+cdef int empty_partition(Partition* partition, bint obsolete) except -1:
+    cdef Version* fresh = version_empty()
+    cdef Version* old
+    cdef Memtable* active
+    cdef Memtable* sealed[64]
+    cdef int level, index
+    cdef int count = 0
+    if fresh == NULL:
+        raise MemoryError()
+    with nogil:
+        pthread_mutex_lock(&partition.mutex)
+        old = partition.version
+        partition.version = fresh
+        active = partition.active
+        if not obsolete:                 # a flush under way may still need a dropped tree's memtables
+            partition.active = NULL
+            count = partition.sealed_count
+            for index in range(count):
+                sealed[index] = partition.sealed[index]
+            partition.sealed_count = 0
+        pthread_mutex_unlock(&partition.mutex)
+        if obsolete:
+            for level in range(LEVELS):
+                for index in range(old.counts[level]):
+                    table_obsolete(old.files[level][index].table)
+        else:
+            memtable_unref(active)
+            for index in range(count):
+                memtable_unref(sealed[index])
+        version_unref(old)
+    return 0
+
+
+def remove_empty(directory):
+    try:
+        os.rmdir(directory)
+    except OSError:
+        pass                             # files that cursors still read: swept at the next open
