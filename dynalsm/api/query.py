@@ -352,7 +352,7 @@ def _reply(database: Any, request: Request, form: Form, read: _Read) -> Reply:
 
 def _read(database: Any, read: _Read, limit: int | None, wants_items: bool) -> Page:
     must_settle = read.is_consistent and database.must_wait
-    snapshot = database.engine.snapshot() if must_settle or read.fetches else None
+    snapshot: Any = database.engine.snapshot() if must_settle or read.fetches else None
     try:
         page = read_page(
             read.source,

@@ -28,19 +28,23 @@ def projected(item: bytes, projection: Any, form: Form) -> Any:
     return form.decode_item(values.encode_item(parts))
 
 
+def partition_of(handle: TableHandle, key: bytes) -> bytes:
+    """Return the encoded map of just the partition key behind a tree key."""
+    return values.select(handle.keys.key_item(key), handle.keys.names[:1])
+
+
 def item_collection(handle: TableHandle, key: bytes, form: Form) -> dict[str, Any] | None:
     """Return ItemCollectionMetrics for the partition of a tree key; None without local indexes."""
-    local = [index for index in handle.indexes.values() if index.kind == "LSI"]
-    if not local:
+    sources: list[Any] = [index for index in handle.indexes.values() if index.kind == "LSI"]
+    if not sources:
         return None
-    keys = handle.keys
-    partition = values.select(keys.key_item(key), keys.names[:1])
-    value = values.get_attribute(partition, keys.names[0])
+    partition = partition_of(handle, key)
+    value = values.get_attribute(partition, handle.keys.names[0])
     assert value is not None
     size_bytes = 0
-    for part in (handle, *local):
-        lower, upper = part.keys.sort_range(part.keys.partition_prefix(value), None, ())
-        size_bytes += part.tree.approximate_size(lower, upper)
+    for source in (handle, *sources):
+        lower, upper = source.keys.sort_range(source.keys.partition_prefix(value))
+        size_bytes += source.tree.approximate_size(lower, upper)
     floor = float(size_bytes // _GIB)
     return {
         "ItemCollectionKey": form.decode_item(partition),

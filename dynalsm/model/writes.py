@@ -34,6 +34,7 @@ from dynalsm import values
 from dynalsm.limits import ITEM_MAX_BYTES
 from dynalsm.model import changelog, indexes, ttl
 from dynalsm.model.capacity import Tally, write_units
+from dynalsm.model.transactions import Tokens
 
 if TYPE_CHECKING:
     from dynalsm.model.catalog import Catalog, TableHandle
@@ -47,6 +48,7 @@ PENDING: Final = 1 << 63
 CONFLICT_SECONDS: Final = 10.0
 
 _EMPTY: Final[dict[str, Any]] = {}
+_NO_CHANGES: Final[list[indexes.IndexChange]] = []  # never changed
 
 
 class StaleHandle(Exception):
@@ -59,6 +61,15 @@ class ItemTooLarge(Exception):
 
 class LockTimeout(Exception):
     """Another transaction held an item for too long."""
+
+
+class ActionProblem(Exception):
+    """The write at `position` of several cannot be done; `problem` says why."""
+
+    def __init__(self, position: int, problem: Exception) -> None:
+        super().__init__(position, problem)
+        self.position = position
+        self.problem = problem
 
 
 class Write:
@@ -89,7 +100,7 @@ class Write:
         self.old_stored: bytes | None = None
         self.new_stored: bytes | None = None
         self.old_item_cache: bytes | None = None
-        self.index_changes: Sequence[indexes.IndexChange] = ()
+        self.index_changes: list[indexes.IndexChange] = _NO_CHANGES
         self.is_change = False
         self.is_failed = False
 
@@ -291,6 +302,14 @@ def _check_size(
         raise ItemTooLarge
 
 
+def _decide_all(writes: Sequence[Write]) -> None:
+    for position, write in enumerate(writes):
+        try:
+            write.decide()
+        except Exception as problem:
+            raise ActionProblem(position, problem) from problem
+
+
 class Writes:
     """The one place where items change. One per database."""
 
@@ -301,6 +320,7 @@ class Writes:
         self._locks = [threading.Lock() for _ in range(STRIPES)]
         # Written under the stripe's lock, read without.
         self._last_seqnos = [0] * STRIPES
+        self.tokens = Tokens(catalog.tree, settings)
         catalog.barrier = self.barrier
 
     def run(self, write: Write) -> int:
@@ -333,13 +353,12 @@ class Writes:
 
         `decide` is called for every write in order, also after one has failed. `extra(batch)` may
         add entries of its own to the commit. Raises: StaleHandle; LockTimeout after `timeout`
-        seconds; what `decide` raises (the first one). Nothing has been written then.
+        seconds; ActionProblem around what a `decide` raises. Nothing has been written then.
         """
         stripes = sorted({hash(write.key) & _MASK for write in writes})
         with self._holding(stripes, timeout):
             self._read_old_images(writes)
-            for write in writes:
-                write.decide()
+            _decide_all(writes)
             if any(write.is_failed for write in writes):
                 return max(map(self._known_seqno, stripes))
             changes = [write for write in writes if write.is_change]

@@ -1,0 +1,454 @@
+"""TransactWriteItems and TransactGetItems.
+
+A transaction of writes is bound and checked action by action, then run as one commit under the
+locks of all its items; a transaction of reads reads one snapshot. What is wrong with the request
+itself is a ValidationException; what is wrong with one action against its table or item cancels
+the transaction, with one reason per action (reference 6.4).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NoReturn
+
+import msgpack
+
+from dynalsm import errors, limits, values
+from dynalsm.api import refusals, replies
+from dynalsm.api.batch import add_write_reports
+from dynalsm.api.items import check_item_size, check_key_paths, check_update
+from dynalsm.api.names import data_table
+from dynalsm.api.parameters import NAMES, VALUES, Bound, Parameters
+from dynalsm.api.refusals import PROBLEMS, refuse, translate
+from dynalsm.api.registry import operation
+from dynalsm.model.capacity import TRANSACTION_FACTOR, Tally, read_units
+from dynalsm.model.catalog import TableHandle
+from dynalsm.model.indexes import IndexKeyProblem
+from dynalsm.model.keys import KeyProblem
+from dynalsm.model.reads import get_item
+from dynalsm.model.transactions import TokenMismatch, TokenRunning, Units
+from dynalsm.model.writes import (
+    CONFLICT_SECONDS,
+    ActionProblem,
+    Check,
+    Delete,
+    LockTimeout,
+    Put,
+    StaleHandle,
+    Update,
+    Write,
+)
+from dynalsm.values import Form
+
+Request = Mapping[str, Any]
+Reply = dict[str, Any]
+Reasons = list[dict[str, Any]]
+
+_OPERATION: Final = "TransactWriteItems"
+_GET_OPERATION: Final = "TransactGetItems"
+TRANSACT_GET: Final = Parameters(_GET_OPERATION, "ProjectionExpression")
+_CONDITION: Final = Parameters(_OPERATION, "ConditionExpression")
+_UPDATE: Final = Parameters(_OPERATION, "UpdateExpression ConditionExpression")
+
+DUPLICATE_ITEM: Final = "Transaction request cannot include multiple operations on one item"
+ONE_ACTION: Final = "TransactItems can only contain one of Check, Put, Update or Delete"
+PAYLOAD_TOO_LARGE: Final = "Transaction payload size cannot exceed 4 MB"
+MISMATCH: Final = (
+    "The request uses the same client token as a previous, but non-identical request. Do not reuse "
+    "a client token with different requests, unless the requests are identical."
+)
+
+
+class _Action:
+    """One action of a TransactWriteItems: its kind, its members, and what was made of them."""
+
+    __slots__ = ("bound", "encoded", "form", "kind", "members")
+
+    def __init__(self, kind: str, members: Request, form: Form) -> None:
+        self.kind = kind
+        self.members = members
+        self.form = form
+        self.encoded = b""
+        self.bound = Bound()
+
+    def prepare(self, wording: str) -> None:
+        """Encode the item or key and bind the expressions."""
+        members = self.members
+        parameters = _UPDATE if self.kind == "Update" else _CONDITION
+        parameters.check_mixing(members, wording)
+        if self.kind == "Put":
+            self.encoded = self.form.encode_item(members["Item"])
+            check_item_size(self.encoded)
+        else:
+            self.encoded = self.form.encode_item(members["Key"])
+        self.bound = parameters.bind(members, self.form, wording)
+
+    def tree_key(self, handle: TableHandle) -> bytes:
+        """Return the tree key. Raises: KeyProblem."""
+        keys = handle.keys
+        return keys.encode(self.encoded) if self.kind == "Put" else keys.encode_key(self.encoded)
+
+    def write(self, handle: TableHandle) -> Write:
+        """Return the write. Raises: what is wrong with it against its table."""
+        key, bound = self.tree_key(handle), self.bound
+        if bound.condition is not None:
+            check_key_paths(handle, bound.condition.paths)
+        if self.kind == "Put":
+            return Put(handle, key, self.encoded, bound.condition)
+        if self.kind == "Delete":
+            return Delete(handle, key, bound.condition)
+        if self.kind == "ConditionCheck":
+            return Check(handle, key, bound.condition)
+        check_update(handle, bound.update)
+        return Update(handle, key, bound.update, bound.condition)
+
+    @property
+    def payload_bytes(self) -> int:
+        """The part of the transaction's size limit that the action takes."""
+        given = self.members.get(VALUES) or {}
+        encode = self.form.encode_value
+        return values.item_size(self.encoded) + sum(
+            values.value_size(encode(value)) for value in given.values()
+        )
+
+    def digest_parts(self) -> list[Any]:
+        """Return everything that makes two actions the same, in one order."""
+        members, encode = self.members, self.form.encode_value
+        given = members.get(VALUES) or {}
+        return [
+            self.kind,
+            members["TableName"],
+            self.encoded,
+            members.get("UpdateExpression"),
+            members.get("ConditionExpression"),
+            sorted((members.get(NAMES) or {}).items()),
+            sorted((name, encode(value)) for name, value in given.items()),
+            members.get("ReturnValuesOnConditionCheckFailure"),
+        ]
+
+
+@operation(_OPERATION)
+def transact_write_items(database: Any, request: Request, form: Form) -> Reply:
+    """Write up to 100 items, all or nothing."""
+    wording = database.settings.wording
+    try:
+        actions = _prepare(request["TransactItems"], form, wording)
+    except PROBLEMS as problem:
+        raise translate(_OPERATION, wording, problem) from None
+    return run_with_token(
+        database,
+        request,
+        "write",
+        lambda: hashlib.blake2b(
+            msgpack.packb([action.digest_parts() for action in actions]), digest_size=16
+        ).digest(),
+        lambda extra: _run(database, request, actions, form, extra),
+    )
+
+
+def _prepare(items: Sequence[Request], form: Form, wording: str) -> list[_Action]:
+    actions = []
+    for item in items:
+        given = [(kind, members) for kind, members in item.items() if members is not None]
+        if len(given) != 1:
+            raise refuse(ONE_ACTION)
+        actions.append(_Action(*given[0], form))
+    for action in actions:
+        action.prepare(wording)
+    if sum(action.payload_bytes for action in actions) > limits.TRANSACTION_MAX_BYTES:
+        raise refuse(PAYLOAD_TOO_LARGE)
+    return actions
+
+
+def run_with_token(
+    database: Any,
+    request: Request,
+    kind: str,
+    digest_of: Callable[[], bytes],
+    run: Callable[[Callable[[Any, Sequence[Write]], None] | None], Reply],
+) -> Reply:
+    """Run a transaction once for its ClientRequestToken; without one, just run it.
+
+    `run` gets a function that adds the token's record to the engine batch, or None.
+    """
+    token = request.get("ClientRequestToken")
+    if token is None:
+        return run(None)
+    tokens, digest = database.writes.tokens, digest_of()
+    try:
+        used = tokens.begin(kind, token, digest)
+    except TokenMismatch:
+        raise errors.IdempotentParameterMismatchException(MISMATCH) from None
+    except TokenRunning:
+        raise errors.TransactionInProgressException(
+            "Transaction token is in use by a running transaction"
+        ) from None
+    if used is not None:
+        return _replay(database, request, used)
+    try:
+        return run(
+            lambda batch, writes: tokens.stage(batch, kind, token, digest, _replay_units(writes))
+        )
+    finally:
+        tokens.end(kind, token)
+
+
+def _replay_units(writes: Sequence[Write]) -> Units:
+    units: dict[str, int] = {}
+    for write in writes:
+        size = max(write.old_size, write.new_size)
+        read = TRANSACTION_FACTOR * int(read_units(size, consistent=True))
+        units[write.handle.name] = units.get(write.handle.name, 0) + read
+    return list(units.items())
+
+
+def _replay(database: Any, request: Request, units: Units) -> Reply:
+    """Answer a transaction that was carried out before."""
+    database.finish(database.engine.last_seqno)
+    mode = request.get("ReturnConsumedCapacity")
+    if mode is None or mode == "NONE":
+        return {}
+    return {
+        "ConsumedCapacity": [
+            Tally(count).report(mode, table, "ReadCapacityUnits") for table, count in units
+        ]
+    }
+
+
+def _run(
+    database: Any,
+    request: Request,
+    actions: list[_Action],
+    form: Form,
+    extra: Callable[[Any, Sequence[Write]], None] | None,
+) -> Reply:
+    while True:
+        writes = _make_writes(database, actions)
+        try:
+            seqno = run_writes(database, writes, extra)
+            break
+        except StaleHandle:
+            continue
+    database.finish(seqno)
+    if any(write.is_failed for write in writes):
+        cancel(_failed_reasons(actions, writes, form))
+    reply: Reply = {}
+    add_write_reports(reply, request, writes, form, TRANSACTION_FACTOR, "WriteCapacityUnits")
+    return reply
+
+
+def run_writes(
+    database: Any,
+    writes: Sequence[Write],
+    extra: Callable[[Any, Sequence[Write]], None] | None,
+) -> int:
+    """Run the writes of a transaction; cancel it for what goes wrong on the way."""
+    stage = None if extra is None else (lambda batch: extra(batch, writes))
+    try:
+        seqno: int = database.writes.run_all(writes, extra=stage, timeout=CONFLICT_SECONDS)
+        return seqno
+    except ActionProblem as found:
+        if not isinstance(found.problem, PROBLEMS):
+            raise found.problem from None
+        text = translate("UpdateItem", "classic", found.problem).message
+        cancel_one(len(writes), found.position, "ValidationError", text)
+    except LockTimeout:
+        cancel([_reason("TransactionConflict", refusals.TRANSACTION_ONGOING)] * len(writes))
+
+
+def _make_writes(database: Any, actions: list[_Action]) -> list[Write]:
+    """Check actions against their tables: duplicates, tables, then each action in turn."""
+    handles: list[TableHandle | None] = []
+    missing: errors.ApiError | None = None
+    for action in actions:
+        try:
+            handles.append(data_table(database, action.members["TableName"]))
+        except errors.ApiError as error:
+            handles.append(None)
+            missing = missing or error
+    refuse_duplicates(
+        [
+            None if handle is None else _identity(action.tree_key, handle)
+            for action, handle in zip(actions, handles, strict=True)
+        ]
+    )
+    if missing is not None:
+        raise missing
+    writes = []
+    for position, (action, handle) in enumerate(zip(actions, handles, strict=True)):
+        assert handle is not None
+        try:
+            writes.append(action.write(handle))
+        except (*PROBLEMS, errors.ApiError) as problem:
+            refuse_action(len(actions), position, problem, in_item=action.kind == "Put")
+    return writes
+
+
+def _identity(tree_key: Callable[[TableHandle], bytes], handle: TableHandle) -> Any:
+    try:
+        return handle.name, tree_key(handle)
+    except KeyProblem:
+        return None
+
+
+def refuse_duplicates(identities: Sequence[Any]) -> None:
+    """Refuse a transaction that names an item twice; None stands for no item."""
+    known = [identity for identity in identities if identity is not None]
+    if len(set(known)) != len(known):
+        raise refuse(DUPLICATE_ITEM)
+
+
+def refuse_action(count: int, position: int, problem: Exception, *, in_item: bool) -> NoReturn:
+    """Refuse the request, or cancel the transaction, for what is wrong with one action.
+
+    Empty keys and items that are too large are errors of the request (observed: scylladb).
+    """
+    if isinstance(problem, KeyProblem):
+        text = refusals.key_text(problem, in_item=in_item)
+        if problem.kind == "empty":
+            raise refuse(text) from None
+    elif isinstance(problem, IndexKeyProblem):
+        text = refusals.index_key_text(problem, in_update=False)
+        if problem.problem.kind == "empty":
+            raise refuse(text) from None
+    else:
+        error = translate(_OPERATION, "classic", problem)
+        if error.message == refusals.ITEM_TOO_LARGE:
+            raise error from None
+        text = error.message
+    cancel_one(count, position, "ValidationError", text)
+
+
+# Cancellations.
+
+
+def _reason(code: str, text: str = "") -> dict[str, Any]:
+    return {"Code": code, "Message": text} if text else {"Code": code}
+
+
+def cancel_one(count: int, position: int, code: str, text: str) -> NoReturn:
+    """Cancel a transaction of `count` actions because of one of them."""
+    reasons = [_reason("None") for _ in range(count)]
+    reasons[position] = _reason(code, text)
+    cancel(reasons)
+
+
+def cancel(reasons: Reasons) -> NoReturn:
+    """Cancel a transaction. Raises: TransactionCanceledException, always."""
+    codes = ", ".join(reason["Code"] for reason in reasons)
+    raise errors.TransactionCanceledException(
+        "Transaction cancelled, please refer cancellation reasons for specific reasons "
+        f"[{codes}]",
+        CancellationReasons=reasons,
+    )
+
+
+def _failed_reasons(
+    actions: Sequence[_Action], writes: Sequence[Write], form: Form
+) -> Reasons:
+    reasons = []
+    for action, write in zip(actions, writes, strict=True):
+        if not write.is_failed:
+            reasons.append(_reason("None"))
+            continue
+        reason = _reason("ConditionalCheckFailed", refusals.CONDITION_FAILED)
+        wanted = action.members.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD"
+        if wanted and write.old_item is not None:
+            reason["Item"] = form.decode_item(write.old_item)
+        reasons.append(reason)
+    return reasons
+
+
+# Reading.
+
+
+@operation(_GET_OPERATION)
+def transact_get_items(database: Any, request: Request, form: Form) -> Reply:
+    """Read up to 100 items as they were at one moment."""
+    wording = database.settings.wording
+    gets = [item["Get"] for item in request["TransactItems"]]
+    try:
+        encoded = []
+        projections = []
+        for get in gets:
+            TRANSACT_GET.check_mixing(get, wording)
+            encoded.append(form.encode_item(get["Key"]))
+            projections.append(TRANSACT_GET.bind(get, form, wording).projection)
+    except PROBLEMS as problem:
+        raise translate(_GET_OPERATION, wording, problem) from None
+    handles = [data_table(database, get["TableName"]) for get in gets]
+    keys = _read_keys(handles, encoded, projections)
+    items = read_at_once(database, handles, keys)
+    reply: Reply = {
+        "Responses": [
+            _response(item, projection, form)
+            for item, projection in zip(items, projections, strict=True)
+        ]
+    }
+    add_read_report(reply, request, handles, items)
+    return reply
+
+
+def _read_keys(
+    handles: list[TableHandle], encoded: list[bytes], projections: list[Any]
+) -> list[bytes]:
+    keys = []
+    for position, (handle, key) in enumerate(zip(handles, encoded, strict=True)):
+        try:
+            keys.append(handle.keys.encode_key(key))
+            if projections[position] is not None:
+                check_key_paths(handle, projections[position].paths)
+        except (KeyProblem, errors.ApiError) as problem:
+            refuse_action(len(handles), position, problem, in_item=False)
+    refuse_duplicates([(handle.name, key) for handle, key in zip(handles, keys, strict=True)])
+    return keys
+
+
+def read_at_once(
+    database: Any, handles: Sequence[TableHandle], keys: Sequence[bytes]
+) -> list[bytes | None]:
+    """Return items of one snapshot, once all of it is durable."""
+    with database.engine.snapshot() as snapshot:
+        items = [
+            get_item(handle, key, snapshot) for handle, key in zip(handles, keys, strict=True)
+        ]
+        if database.must_wait:
+            replies.settle(database, snapshot.seqno)
+    if sum(map(values.item_size, filter(None, items))) > limits.TRANSACTION_MAX_BYTES:
+        raise refuse(PAYLOAD_TOO_LARGE)
+    return items
+
+
+def _response(item: bytes | None, projection: Any, form: Form) -> Reply:
+    """One entry; without Item when there is nothing to show (observed: dynoxide)."""
+    if item is None:
+        return {}
+    if projection is None:
+        return {"Item": form.decode_item(item)}
+    view = values.ItemView(item)
+    if not projection.apply(view):
+        return {}
+    return {"Item": replies.projected(item, projection, form)}
+
+
+def add_read_report(
+    reply: Reply,
+    request: Request,
+    handles: Sequence[TableHandle],
+    items: Sequence[bytes | None],
+) -> None:
+    """Add ConsumedCapacity of a transactional read, one entry per table."""
+    mode = request.get("ReturnConsumedCapacity")
+    if mode is None or mode == "NONE":
+        return
+    tallies: dict[str, Tally] = {}
+    for handle, item in zip(handles, items, strict=True):
+        size = 0 if item is None else values.item_size(item)
+        tally = tallies.setdefault(handle.name, Tally())
+        tally.table_units += TRANSACTION_FACTOR * read_units(size, consistent=True)
+    reply["ConsumedCapacity"] = [
+        tally.report(mode, name, "ReadCapacityUnits") for name, tally in tallies.items()
+    ]
+
+
