@@ -7,10 +7,9 @@ from libc.stdint cimport uint8_t, uint64_t
 from dynalsm._core.cache cimport Block, Cache
 from dynalsm._core.coding cimport Slice
 from dynalsm._core.source cimport Source
+from dynalsm._core.sstable_file cimport Table       # opaque here; reference-counted
+from dynalsm._core.sstable_writer cimport TableInfo
 from dynalsm._core.status cimport Failure
-
-
-cdef struct Table                # opaque; reference-counted
 
 
 # A found entry: value is borrowed from `pin`.
@@ -23,18 +22,20 @@ cdef struct Found:
 cdef void found_release(Found* found) noexcept nogil
 
 # Opens the file, checks footer, file_bytes and unique_id (0: do not check) against the manifest's.
-# Index and filter are read now. The descriptor comes from a bounded pool (files open on demand).
+# Index and filter are read at the first use (until then a get or move without may_block gives
+# WOULD_BLOCK), or by table_load. The descriptor comes from a bounded pool (files open on demand).
 cdef Table* table_open(
     const char* path, uint64_t file_id, uint64_t file_bytes, uint64_t unique_id, Cache* cache,
     Failure* failure
 ) noexcept nogil
+cdef int table_load(Table* table, Failure* failure) noexcept nogil
 cdef void table_ref(Table* table) noexcept nogil
 # The last reference closes the table, and unlinks its file when table_obsolete was called.
 cdef void table_unref(Table* table) noexcept nogil
 cdef void table_obsolete(Table* table) noexcept nogil
 cdef uint64_t table_file_id(Table* table) noexcept nogil
 cdef uint64_t table_memory(Table* table) noexcept nogil     # resident bytes: index, filter
-# Rough share of the file before `key` (bytes), from the index alone.
+# Rough share of the file before `key` (bytes), from the index alone (0 when that cannot be read).
 cdef uint64_t table_offset_of(Table* table, Slice key) noexcept nogil
 
 # Newest entry of `key` with seqno <= `seqno`: OK (a delete is found too: look at the tag), NOT_FOUND, WOULD_BLOCK
@@ -53,6 +54,16 @@ cdef int table_source(
 
 # Reads every block, checks checksums, key order, filter membership, counts against the properties.
 cdef int table_verify(Table* table, Failure* failure) noexcept nogil
+
+# What the properties of the file say, for repair and ingestion: allocated as by the writer, to be
+# freed with table_info_free. tree_id and level: where the table belonged.
+cdef int table_read_info(
+    Table* table, TableInfo* info, uint64_t* tree_id, uint64_t* level, Failure* failure
+) noexcept nogil
+# The properties section (a msgpack map); *data is malloc'ed, the caller frees it.
+cdef int table_read_properties(
+    Table* table, uint8_t** data, size_t* size, Failure* failure
+) noexcept nogil
 
 # Bound of open descriptors over all tables of the process (default 256).
 cdef void table_set_descriptor_limit(int limit) noexcept nogil

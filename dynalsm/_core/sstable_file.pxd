@@ -1,0 +1,84 @@
+# One open SSTable: its parts, its resident index and filter, and how its blocks are read.
+# What reads through it (sstable_reader, sstable_source, sstable_verify) stands above.
+#
+# Thread-safe: everything but the fields marked below is written before the table is published and
+# never changed; index and filter are loaded once, under load_mutex, and published by `loaded`.
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+from dynalsm._core.cache cimport Block, Cache
+from dynalsm._core.descriptors cimport Descriptor
+from dynalsm._core.sstable_format cimport Properties, Section
+from dynalsm._core.sstable_index cimport TableIndex
+from dynalsm._core.status cimport Failure
+from dynalsm._core.sync cimport pthread_mutex_t
+
+
+cdef struct Table:
+    uint64_t references          # atomic
+    uint64_t obsolete            # atomic: unlink the file with the last reference
+    uint64_t loaded              # atomic: index, filter and hints may be used
+    uint64_t file_id
+    uint64_t file_bytes
+    uint64_t unique_id
+    Cache* cache                 # borrowed: outlives the table; may be NULL
+    uint8_t* filter              # owned, aligned to a cache line; NULL: there is none
+    size_t filter_bytes
+    int filter_bits
+    TableIndex index
+    uint64_t* hints              # owned; atomic: last known Block* of each data block; NULL: no cache
+    uint64_t memory_bytes        # charged to the cache
+    char* path                   # owned
+    Descriptor descriptor
+    pthread_mutex_t load_mutex   # held while index and filter are read
+    Section index_section
+    Section filter_section       # size 0: none
+    Section properties_section
+
+
+# Reads and checks footer and directory. unique_id, file_bytes: 0 for "do not check".
+cdef Table* table_file_open(
+    const char* path, uint64_t file_id, uint64_t file_bytes, uint64_t unique_id, Cache* cache,
+    Failure* failure
+) noexcept nogil
+# Gives up a reference; the last one closes the table.
+cdef void table_file_unref(Table* table) noexcept nogil
+# Reads index and filter unless they are there. After a failure the next call tries again.
+cdef int table_file_load(Table* table, Failure* failure) noexcept nogil
+# The payload of a section, checked; *data is malloc'ed. Returns: OK or an error.
+cdef int table_section(
+    Table* table, const Section* section, uint8_t** data, Failure* failure
+) noexcept nogil
+# Decodes the properties; their slices point into *data, which the caller frees.
+cdef int table_file_properties(
+    Table* table, uint8_t** data, Properties* properties, Failure* failure
+) noexcept nogil
+
+# REQUIRES of what follows: loaded, i < index.count.
+# Returns: data block i, pinned, if it is in the cache; else NULL.
+cdef Block* table_cached_block(Table* table, uint32_t i) noexcept nogil
+# Pins data block i, from the cache or the file. WOULD_BLOCK only without may_block.
+cdef int table_block(
+    Table* table, uint32_t i, bint may_block, bint fill_cache, Block** block, Failure* failure
+) noexcept nogil
+# Checks block i as it was read from the file (`stored` holds its payload and trailer).
+# *codec: how the payload is stored; *size: of the payload.
+cdef int table_check_block(
+    Table* table, uint32_t i, const uint8_t* stored, int* codec, size_t* size, Failure* failure
+) noexcept nogil
+# Decompresses a payload of block i into `target` of index.raw_sizes[i] bytes.
+cdef int table_unpack(
+    Table* table, uint32_t i, const uint8_t* payload, size_t size, uint8_t* target,
+    Failure* failure
+) noexcept nogil
+# Takes over `data`, block i uncompressed. Returns: a pinned block, or NULL (no memory).
+cdef Block* table_keep_block(
+    Table* table, uint32_t i, uint8_t* data, bint fill_cache, Failure* failure
+) noexcept nogil
+cdef int table_read(
+    Table* table, void* buffer, size_t size, uint64_t offset, Failure* failure
+) noexcept nogil
+# Fails with CORRUPTION at a byte of the file.
+cdef int table_damaged(
+    Table* table, const char* message, uint64_t offset, Failure* failure
+) noexcept nogil

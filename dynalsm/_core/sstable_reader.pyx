@@ -1,0 +1,176 @@
+# Reads one SSTable: point gets, and the door to sources and verification (see sstable_reader.pxd).
+
+from libc.stdint cimport uint32_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+
+from dynalsm._core.bits cimport likely, unlikely
+from dynalsm._core.block cimport block_get
+from dynalsm._core.cache cimport block_unref
+from dynalsm._core.descriptors cimport descriptor_set_limit
+from dynalsm._core.filter cimport filter_may_contain
+from dynalsm._core.sstable_file cimport (
+    table_block,
+    table_damaged,
+    table_file_load,
+    table_file_open,
+    table_file_properties,
+    table_file_unref,
+    table_section,
+)
+from dynalsm._core.sstable_format cimport Properties
+from dynalsm._core.sstable_index cimport index_find, index_prefetch
+from dynalsm._core.sstable_source cimport source_open
+from dynalsm._core.sstable_verify cimport verify_table
+from dynalsm._core.sstable_writer cimport table_info_free
+from dynalsm._core.status cimport CORRUPTION, NO_MEMORY, NOT_FOUND, OK, WOULD_BLOCK, fail
+from dynalsm._core.sync cimport atomic_add, atomic_load, atomic_store
+
+
+cdef enum:
+    KIND_SEEK_BITS = 0xFF        # the highest kind: before every version with this seqno
+
+
+# -------------------------------------------------------------------------------- life of a table
+
+cdef Table* table_open(
+    const char* path, uint64_t file_id, uint64_t file_bytes, uint64_t unique_id, Cache* cache,
+    Failure* failure
+) noexcept nogil:
+    return table_file_open(path, file_id, file_bytes, unique_id, cache, failure)
+
+
+cdef int table_load(Table* table, Failure* failure) noexcept nogil:
+    return table_file_load(table, failure)
+
+
+cdef void table_ref(Table* table) noexcept nogil:
+    atomic_add(&table.references, 1)
+
+
+cdef void table_unref(Table* table) noexcept nogil:
+    table_file_unref(table)
+
+
+cdef void table_obsolete(Table* table) noexcept nogil:
+    atomic_store(&table.obsolete, 1)
+
+
+cdef uint64_t table_file_id(Table* table) noexcept nogil:
+    return table.file_id
+
+
+cdef uint64_t table_memory(Table* table) noexcept nogil:
+    if not atomic_load(&table.loaded):
+        return sizeof(Table)
+    return table.memory_bytes
+
+
+cdef void table_set_descriptor_limit(int limit) noexcept nogil:
+    descriptor_set_limit(limit)
+
+
+# --------------------------------------------------------------------------------------- point get
+
+cdef void found_release(Found* found) noexcept nogil:
+    if found.pin != NULL:
+        block_unref(found.pin)
+        found.pin = NULL
+
+
+cdef int table_get(
+    Table* table, Slice key, uint64_t key_hash, uint64_t seqno, bint may_block, bint fill_cache,
+    Found* out, Failure* failure
+) noexcept nogil:
+    cdef uint64_t tag = (seqno << 8) | KIND_SEEK_BITS
+    cdef Block* block
+    cdef uint32_t i
+    cdef int status
+    out.pin = NULL
+    if unlikely(not atomic_load(&table.loaded)):
+        if not may_block:
+            return WOULD_BLOCK
+        status = table_file_load(table, failure)
+        if status != OK:
+            return status
+    if table.filter != NULL:
+        index_prefetch(&table.index, key)
+        if not filter_may_contain(table.filter, table.filter_bytes, key_hash, table.filter_bits):
+            return NOT_FOUND
+    i = index_find(&table.index, key, tag)
+    if i == table.index.count:
+        return NOT_FOUND
+    status = table_block(table, i, may_block, fill_cache, &block, failure)
+    if unlikely(status != OK):
+        return status
+    status = block_get(block.data, block.size, key, tag, &out.tag, &out.value)
+    if likely(status == OK):
+        out.pin = block
+        return OK
+    block_unref(block)
+    if unlikely(status == CORRUPTION):
+        return table_damaged(table, "a block is damaged", table.index.offsets[i], failure)
+    # END: the separator behind the block is at or after the key, the next block is behind that.
+    return NOT_FOUND
+
+
+# ----------------------------------------------------------------------------------- what else
+
+cdef uint64_t table_offset_of(Table* table, Slice key) noexcept nogil:
+    cdef Failure ignored
+    if table_file_load(table, &ignored) != OK:
+        return 0
+    return table.index.offsets[index_find(&table.index, key, ~<uint64_t>0)]
+
+
+cdef int table_source(
+    Table* table, bint fill_cache, bint readahead, Source* out, Failure* failure
+) noexcept nogil:
+    return source_open(table, fill_cache, readahead, out, failure)
+
+
+cdef int table_verify(Table* table, Failure* failure) noexcept nogil:
+    return verify_table(table, failure)
+
+
+cdef int table_read_properties(
+    Table* table, uint8_t** data, size_t* size, Failure* failure
+) noexcept nogil:
+    size[0] = table.properties_section.size
+    return table_section(table, &table.properties_section, data, failure)
+
+
+cdef int table_read_info(
+    Table* table, TableInfo* info, uint64_t* tree_id, uint64_t* level, Failure* failure
+) noexcept nogil:
+    cdef Properties properties
+    cdef uint8_t* data = NULL
+    cdef int status
+    memset(info, 0, sizeof(TableInfo))
+    status = table_file_properties(table, &data, &properties, failure)
+    if status != OK:
+        return status
+    tree_id[0] = properties.tree_id
+    level[0] = properties.level
+    info.file_id = table.file_id
+    info.file_bytes = table.file_bytes
+    info.unique_id = table.unique_id
+    info.entries = properties.entries
+    info.deletions = properties.deletions
+    info.min_seqno = properties.min_seqno
+    info.max_seqno = properties.max_seqno
+    info.raw_bytes = properties.raw_bytes
+    info.smallest_size = properties.smallest.size
+    info.largest_size = properties.largest.size
+    info.smallest = <uint8_t*>malloc(info.smallest_size + 1)
+    info.largest = <uint8_t*>malloc(info.largest_size + 1)
+    if info.smallest == NULL or info.largest == NULL:
+        table_info_free(info)
+        free(data)
+        return fail(failure, NO_MEMORY, "no memory for a table's keys", table.path, -1, 0)
+    if info.smallest_size:
+        memcpy(info.smallest, properties.smallest.data, info.smallest_size)
+    if info.largest_size:
+        memcpy(info.largest, properties.largest.data, info.largest_size)
+    free(data)
+    return OK
