@@ -8,12 +8,7 @@ Items are any Mapping from attribute names to internal values.
 Layer 4: knows dynalsm.values' internal values, no table and no storage.
 """
 
-from dynalsm.expressions.bind import (
-    Condition,
-    Placeholders,
-    bind_condition,
-    check_placeholder_keys,
-)
+from dynalsm.expressions.bind import Condition, bind_condition
 from dynalsm.expressions.error import ExpressionError
 from dynalsm.expressions.evaluate import MISSING, compare, equal, fetch, type_tag
 from dynalsm.expressions.keycondition import KeyCondition, bind_key_condition
@@ -24,6 +19,7 @@ from dynalsm.expressions.legacy import (
     bind_filter,
     bind_key_conditions,
 )
+from dynalsm.expressions.placeholders import Placeholders, check_placeholder_keys
 from dynalsm.expressions.projection import Projection, bind_projection
 from dynalsm.expressions.update import Update, UpdateResult, bind_update
 

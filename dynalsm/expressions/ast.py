@@ -132,10 +132,11 @@ class Action:
     value: Operand | Arithmetic | None
 
 
+Steps = tuple[str | int, ...]  # of a bound path
 Operand = Path | ValueRef | Slot | Constant | Call
 ConditionNode = Compare | Between | In | Not | And | Or | Call
 
 
-def path_text(steps: tuple[str | int, ...]) -> str:
+def path_text(steps: Steps) -> str:
     """Print a bound path as error messages do: `[a, b, [1]]`."""
     return "[" + ", ".join(f"[{s}]" if isinstance(s, int) else s for s in steps) + "]"

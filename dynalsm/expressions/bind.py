@@ -12,138 +12,35 @@ Invariants: (1) a template in the cache has passed every check that names and te
 
 from __future__ import annotations
 
-import base64
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any, Final, TypeVar
 
-from dynalsm.expressions import error
 from dynalsm.expressions.ast import (
     And,
     Between,
     Call,
     Compare,
     ConditionNode,
-    Constant,
     In,
     NameRef,
     Not,
-    Operand,
     Or,
     Path,
     Slot,
+    Steps,
     ValueRef,
-    path_text,
 )
 from dynalsm.expressions.cache import ClockCache
-from dynalsm.expressions.error import ExpressionError, Refusal
-from dynalsm.expressions.evaluate import (
-    ORDERED,
-    TYPE_TAGS,
-    Test,
-    compare,
-    compile_condition,
-    type_tag,
-)
-from dynalsm.expressions.parser import CONDITION_FUNCTIONS, Parsed, parse_condition
+from dynalsm.expressions.error import Refusal
+from dynalsm.expressions.evaluate import ORDERED, TYPE_TAGS, Test, compare, compile_condition
+from dynalsm.expressions.parser import Parsed, parse_condition
+from dynalsm.expressions.placeholders import Placeholders
+from dynalsm.expressions.static import Scope, calls_of, check_condition, leaves, operands
 
-Steps = tuple[str | int, ...]
-
-MAX_ATTRIBUTE_NAME_BYTES: Final = 65535  # observed: scylladb, 65536 is refused
-MAX_PLACEHOLDER_BYTES: Final = 255  # AWS, Limits: expression attribute names and values
-
-_NAME_KEY: Final = re.compile(r"#[0-9A-Za-z_]+", re.ASCII)
-_VALUE_KEY: Final = re.compile(r":[0-9A-Za-z_]+", re.ASCII)
 _CACHE_BYTES: Final = 32 << 20
 _ENTRY_BYTES: Final = 3000  # measured: a small template
 _NODE_BYTES: Final = 600  # measured: per placeholder or path of a template, closures included
-
-
-class Placeholders:
-    """The ExpressionAttributeNames and -Values of one request, and which of them were used.
-
-    Raises: ExpressionError when a map is empty or a key is no placeholder.
-    """
-
-    __slots__ = ("_used_names", "_used_values", "names", "values")
-
-    def __init__(
-        self, names: Mapping[str, str] | None = None, values: Mapping[str, Any] | None = None
-    ) -> None:
-        check_placeholder_keys(names, values)
-        self.names: Mapping[str, str] = names if names is not None else {}
-        self.values: Mapping[str, Any] = values if values is not None else {}
-        self._used_names: set[str] = set()
-        self._used_values: set[str] = set()
-
-    def mark(self, parsed: Parsed) -> None:
-        """Count every placeholder a text mentions as used."""
-        if parsed.names:
-            self._used_names.update(parsed.names)
-        if parsed.values:
-            self._used_values.update(parsed.values)
-
-    def check_unused(self) -> None:
-        """Refuse names, then values, that no bound expression mentions."""
-        if len(self._used_names) < len(self.names):
-            self._raise_unused("Names", self.names, self._used_names)
-        if len(self._used_values) < len(self.values):
-            self._raise_unused("Values", self.values, self._used_values)
-
-    @staticmethod
-    def _raise_unused(which: str, given: Mapping[str, Any], used: set[str]) -> None:
-        unused = ", ".join(key for key in given if key not in used)
-        raise ExpressionError(
-            f"Value provided in ExpressionAttribute{which} unused in expressions: "
-            f"keys: {{{unused}}}",
-            error.UNUSED,
-        )
-
-
-def check_placeholder_keys(
-    names: Mapping[str, str] | None, values: Mapping[str, Any] | None
-) -> None:
-    """Check the keys of both maps, and the names; values are not looked at, in whatever form."""
-    if names is not None:
-        _check_keys("Names", names, _NAME_KEY)
-        for key, name in names.items():
-            if not name:
-                raise _invalid_name("Empty attribute name", key)
-            if len(name) * 4 > MAX_ATTRIBUTE_NAME_BYTES and (
-                len(name.encode("utf-8", "surrogatepass")) > MAX_ATTRIBUTE_NAME_BYTES
-            ):
-                raise _invalid_name(
-                    "Attribute name is too large, must be less than "
-                    f"{MAX_ATTRIBUTE_NAME_BYTES + 1} bytes",
-                    key,
-                )
-    if values is not None:
-        _check_keys("Values", values, _VALUE_KEY)
-
-
-def _invalid_name(why: str, key: str) -> ExpressionError:
-    return ExpressionError(
-        f"ExpressionAttributeNames contains invalid value: {why} for key {key}", error.PLACEHOLDER
-    )
-
-
-def _check_keys(which: str, given: Mapping[str, Any], form: re.Pattern[str]) -> None:
-    if not given:
-        raise ExpressionError(f"ExpressionAttribute{which} must not be empty", error.PLACEHOLDER)
-    for key in given:
-        if form.fullmatch(key) is None:
-            raise ExpressionError(
-                f'ExpressionAttribute{which} contains invalid key: Syntax error; key: "{key}"',
-                error.PLACEHOLDER,
-            )
-        if len(key) > MAX_PLACEHOLDER_BYTES:
-            raise ExpressionError(
-                f"ExpressionAttribute{which} contains invalid key: The expression attribute key "
-                f'is longer than {MAX_PLACEHOLDER_BYTES} bytes; key: "{key}"',
-                error.PLACEHOLDER,
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,216 +149,6 @@ def bind_template(
     return parsed, template, values
 
 
-class Scope:
-    """The names and values of a request, as the ordered checks see them."""
-
-    __slots__ = ("names", "values")
-
-    def __init__(self, names: Mapping[str, str], values: Mapping[str, Any]) -> None:
-        self.names = names
-        self.values = values
-
-    def require_name(self, ref: str) -> str:
-        name = self.names.get(ref)
-        if name is None:
-            raise Refusal(
-                "An expression attribute name used in the document path is not defined; "
-                f"attribute name: {ref}",
-                error.PLACEHOLDER,
-            )
-        return name
-
-    def require_value(self, ref: str) -> Any:
-        if ref not in self.values:
-            raise Refusal(
-                "An expression attribute value used in expression is not defined; "
-                f"attribute value: {ref}",
-                error.PLACEHOLDER,
-            )
-        return self.values[ref]
-
-    def steps(self, path: Path) -> Steps:
-        return tuple(
-            self.require_name(step.text) if type(step) is NameRef else step for step in path.steps
-        )
-
-    def static_type(self, node: Any) -> str | None:
-        """The type of an operand as far as it is known without an item."""
-        if isinstance(node, ValueRef):
-            return type_tag(self.values[node.name])
-        if isinstance(node, Constant):
-            return type_tag(node.value)
-        if isinstance(node, Call):
-            return "N" if node.function == "size" else None
-        return None
-
-
-def check_condition(tree: ConditionNode, scope: Scope) -> None:
-    """Refuse what names and values make wrong: condition by condition, in written order."""
-    for leaf in leaves(tree):
-        _check_references(leaf, scope)
-        calls = list(_calls(leaf))
-        for call in calls:
-            _check_operand_count(call)
-        for call in calls:
-            if len(call.arguments) == 2:
-                _check_distinct(call.function, call.arguments[0], call.arguments[1], scope)
-        if isinstance(leaf, Compare):
-            _check_distinct(leaf.operator, leaf.left, leaf.right, scope)
-        for call in calls:
-            _check_call_types(call, scope)
-        _check_types(leaf, scope)
-
-
-def leaves(tree: ConditionNode) -> Iterator[ConditionNode]:
-    """Yield the conditions below AND, OR and NOT, in written order."""
-    stack = [tree]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, (And, Or)):
-            stack.extend(reversed(node.terms))
-        elif isinstance(node, Not):
-            stack.append(node.operand)
-        else:
-            yield node
-
-
-def operands(leaf: Any) -> tuple[Operand, ...]:
-    """Return the direct operands of a leaf condition or call, in written order."""
-    if isinstance(leaf, Compare):
-        return (leaf.left, leaf.right)
-    if isinstance(leaf, Between):
-        return (leaf.operand, leaf.lower, leaf.upper)
-    if isinstance(leaf, In):
-        return (leaf.operand, *leaf.options)
-    if isinstance(leaf, Call):
-        return leaf.arguments
-    return ()
-
-
-def _check_references(node: Any, scope: Scope) -> None:
-    for operand in operands(node):
-        if isinstance(operand, Path):
-            scope.steps(operand)
-        elif isinstance(operand, ValueRef):
-            scope.require_value(operand.name)
-        else:
-            _check_references(operand, scope)
-
-
-def _calls(node: Any) -> Iterator[Call]:
-    """Yield the calls at and below a node, inner ones first."""
-    for operand in operands(node):
-        if isinstance(operand, Call):
-            yield from _calls(operand)
-    if isinstance(node, Call):
-        yield node
-
-
-def _check_operand_count(call: Call) -> None:
-    if CONDITION_FUNCTIONS[call.function] != len(call.arguments):
-        raise Refusal(
-            "Incorrect number of operands for operator or function; operator or function: "
-            f"{call.function}, number of operands: {len(call.arguments)}",
-            error.FUNCTION,
-        )
-
-
-def _check_distinct(name: str, left: Operand, right: Operand, scope: Scope) -> None:
-    if isinstance(left, Path) and isinstance(right, Path):
-        steps = scope.steps(left)
-        if steps == scope.steps(right):
-            raise Refusal(
-                "The first operand must be distinct from the remaining operands for this operator "
-                f"or function; operator: {name}, first operand: {path_text(steps)}",
-                error.DISTINCT,
-            )
-
-
-def incorrect_type(name: str, tag: str) -> Refusal:
-    """The refusal of a constant whose type an operator or function cannot take."""
-    return Refusal(
-        "Incorrect operand type for operator or function; operator or function: "
-        f"{name}, operand type: {tag}",
-        error.OPERAND,
-    )
-
-
-def path_required(function: str) -> Refusal:
-    """The refusal of a value where only a path may stand."""
-    return Refusal(
-        "Operator or function requires a document path; operator or function: " + function,
-        error.OPERAND,
-    )
-
-
-def _check_call_types(call: Call, scope: Scope) -> None:
-    function = call.function
-    if function in ("attribute_exists", "attribute_not_exists"):
-        if not isinstance(call.arguments[0], Path):
-            raise path_required(function)
-    elif function == "begins_with":
-        for argument in call.arguments:
-            tag = scope.static_type(argument)
-            if tag is not None and tag not in ("S", "B"):
-                raise incorrect_type(function, tag)
-    elif function == "attribute_type":
-        wanted = call.arguments[1]
-        tag = scope.static_type(wanted)
-        if tag != "S":
-            raise incorrect_type(function, tag or "{NS,SS,L,BS,N,M,B,BOOL,NULL,S}")
-        name = wanted.value if isinstance(wanted, Constant) else scope.values[wanted.name]  # type: ignore[union-attr]
-        if name not in TYPE_TAGS:
-            raise Refusal(
-                f"Invalid attribute type name found; type: {name}, "
-                "valid types: {B,NULL,SS,BOOL,L,BS,N,NS,S,M}",
-                error.OPERAND,
-            )
-    elif function == "size":
-        tag = scope.static_type(call.arguments[0])
-        if tag in ("N", "BOOL", "NULL"):
-            raise incorrect_type(function, tag)
-
-
-def _check_types(leaf: ConditionNode, scope: Scope) -> None:
-    if isinstance(leaf, Compare) and leaf.operator not in ("=", "<>"):
-        _check_ordered(leaf.operator, operands(leaf), scope)
-    elif isinstance(leaf, Between):
-        _check_ordered("BETWEEN", operands(leaf), scope)
-        if isinstance(leaf.lower, ValueRef) and isinstance(leaf.upper, ValueRef):
-            _check_range(scope.values[leaf.lower.name], scope.values[leaf.upper.name])
-
-
-def _check_ordered(name: str, nodes: tuple[Operand, ...], scope: Scope) -> None:
-    for node in nodes:
-        tag = scope.static_type(node)
-        if tag is not None and tag not in ("S", "N", "B"):
-            raise incorrect_type(name, tag)
-
-
-def _check_range(lower: Any, upper: Any) -> None:
-    if type(lower) is not type(upper):
-        what = "same data type for lower and upper bounds"
-    elif lower > upper:
-        what = "upper bound to be greater than or equal to lower bound"
-    else:
-        return
-    raise Refusal(
-        f"The BETWEEN operator requires {what}; lower bound operand: AttributeValue: "
-        f"{{{value_text(lower)}}}, upper bound operand: AttributeValue: {{{value_text(upper)}}}",
-        error.OPERAND,
-    )
-
-
-def value_text(value: Any) -> str:
-    """Print an S, N or B as error messages do: `N:5`."""
-    if isinstance(value, Decimal):
-        return f"N:{value:f}"
-    if isinstance(value, bytes):
-        return f"B:{base64.b64encode(value).decode()}"
-    return f"S:{value}"
-
-
 class Resolver:
     """Turns parsed trees into bound ones; every placeholder is known to be defined."""
 
@@ -557,7 +244,7 @@ def _condition_checks(bound: ConditionNode) -> TypeChecks:
             and (isinstance(leaf.upper, Slot))
         ):
             ranges[leaf.lower.index, leaf.upper.index] = None
-        for call in _calls(leaf):
+        for call in calls_of(leaf):
             if call.function == "begins_with":
                 for argument in call.arguments:
                     require(argument, _TEXT)

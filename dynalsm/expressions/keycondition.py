@@ -27,20 +27,14 @@ from dynalsm.expressions.ast import (
     Or,
     Path,
     Slot,
-)
-from dynalsm.expressions.bind import (
-    Placeholders,
-    Resolver,
     Steps,
-    TypeChecks,
-    bind_template,
-    check_condition,
-    condition_template,
-    operands,
 )
+from dynalsm.expressions.bind import Resolver, TypeChecks, bind_template, condition_template
 from dynalsm.expressions.error import ExpressionError
 from dynalsm.expressions.evaluate import type_tag
 from dynalsm.expressions.parser import parse_condition
+from dynalsm.expressions.placeholders import Placeholders
+from dynalsm.expressions.static import check_condition, operands
 
 LABEL: Final = "KeyConditionExpression"
 

@@ -12,11 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from dynalsm.expressions import error
-from dynalsm.expressions.ast import path_text
+from dynalsm.expressions.ast import Steps, path_text
 from dynalsm.expressions.error import Refusal
 from dynalsm.expressions.evaluate import MISSING
 
-Steps = tuple[str | int, ...]
 PathTree = dict[Any, Any]
 
 LEAF: Final = None

@@ -10,18 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dynalsm.expressions.ast import Path
-from dynalsm.expressions.bind import (
-    NO_CHECKS,
-    Placeholders,
-    Resolver,
-    Scope,
-    Steps,
-    TypeChecks,
-    bind_template,
-)
+from dynalsm.expressions.ast import Path, Steps
+from dynalsm.expressions.bind import NO_CHECKS, Resolver, TypeChecks, bind_template
 from dynalsm.expressions.parser import parse_projection
 from dynalsm.expressions.paths import PathTree, build_tree, project
+from dynalsm.expressions.placeholders import Placeholders
+from dynalsm.expressions.static import Scope
 
 
 @dataclass(frozen=True, slots=True)

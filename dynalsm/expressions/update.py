@@ -17,18 +17,8 @@ from decimal import Decimal
 from typing import Any, Final
 
 from dynalsm.expressions import error
-from dynalsm.expressions.ast import Action, Arithmetic, Call, Constant, Path, Slot, ValueRef
-from dynalsm.expressions.bind import (
-    Placeholders,
-    Resolver,
-    Scope,
-    Steps,
-    TypeChecks,
-    bind_template,
-    incorrect_type,
-    path_required,
-    paths_of,
-)
+from dynalsm.expressions.ast import Action, Arithmetic, Call, Constant, Path, Slot, Steps, ValueRef
+from dynalsm.expressions.bind import Resolver, TypeChecks, bind_template, paths_of
 from dynalsm.expressions.error import ExpressionError, Refusal
 from dynalsm.expressions.evaluate import (
     MISSING,
@@ -39,8 +29,11 @@ from dynalsm.expressions.evaluate import (
     fetch,
     type_tag,
 )
-from dynalsm.expressions.parser import UPDATE_FUNCTIONS, parse_update
+from dynalsm.expressions.grammar import UPDATE_FUNCTIONS
+from dynalsm.expressions.parser import parse_update
 from dynalsm.expressions.paths import PathTree, build_tree, project
+from dynalsm.expressions.placeholders import Placeholders
+from dynalsm.expressions.static import Scope, incorrect_type, path_required
 from dynalsm.values import ValueProblem, number
 
 _LONG_NAMES: Final = {
