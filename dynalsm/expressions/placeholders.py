@@ -19,6 +19,10 @@ MAX_PLACEHOLDER_BYTES: Final = 255  # AWS, Limits: expression attribute names an
 _NAME_KEY: Final = re.compile(r"#[0-9A-Za-z_]+", re.ASCII)
 _VALUE_KEY: Final = re.compile(r":[0-9A-Za-z_]+", re.ASCII)
 
+# Keys that were found good before; programs use few. Only ever added to, so no lock is needed.
+_KNOWN_KEYS: Final = 4096
+_known_keys: Final[dict[str, set[str]]] = {"Names": set(), "Values": set()}
+
 
 class Placeholders:
     """The ExpressionAttributeNames and -Values of one request, and which of them were used.
@@ -91,7 +95,10 @@ def _invalid_name(why: str, key: str) -> ExpressionError:
 def _check_keys(which: str, given: Mapping[str, Any], form: re.Pattern[str]) -> None:
     if not given:
         raise ExpressionError(f"ExpressionAttribute{which} must not be empty", error.PLACEHOLDER)
+    known = _known_keys[which]
     for key in given:
+        if key in known:
+            continue
         if form.fullmatch(key) is None:
             raise ExpressionError(
                 f'ExpressionAttribute{which} contains invalid key: Syntax error; key: "{key}"',
@@ -103,3 +110,5 @@ def _check_keys(which: str, given: Mapping[str, Any], form: re.Pattern[str]) -> 
                 f'is longer than {MAX_PLACEHOLDER_BYTES} bytes; key: "{key}"',
                 error.PLACEHOLDER,
             )
+        if len(known) < _KNOWN_KEYS:
+            known.add(key)
