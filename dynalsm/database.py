@@ -262,14 +262,14 @@ def open_path(
     **options: Any,
 ) -> Database:
     """Open the database in a directory; `dynalsm.open` describes the arguments."""
-    from dynalsm._core import Engine
-
     if durability not in DURABILITIES:
         raise ValueError(f"durability is one of {', '.join(DURABILITIES)}, not {durability!r}")
     chosen = {name: options.pop(name) for name in SETTING_NAMES & options.keys()}
     directory = Path(path)
     if directory.exists() and not directory.is_dir():
         raise errors.FormatError("this is a file; a database is a directory", path=str(path))
+    from dynalsm._core import Engine
+
     engine = Engine.open(
         str(directory),
         create_if_missing=create and not read_only,
