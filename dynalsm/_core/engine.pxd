@@ -19,7 +19,8 @@ cdef class Engine:
     cdef uint64_t stop               # atomic: background jobs end soon
     cdef uint64_t forks              # process generation at open
     cdef bint wait_for_sync          # durability "commit"
-    cdef list retired                # addresses of partitions and arrays no longer routed to
+    cdef Partition** retired         # owned: partitions no longer routed to
+    cdef uint64_t retired_count
     cdef TableOptions top_options    # level 0
     cdef TableOptions deep_options
     cdef uint64_t target_file_bytes
@@ -30,6 +31,8 @@ cdef class Engine:
     cdef readonly bint read_only
     cdef readonly dict options
     cdef public object manifest      # manifest.Manifest, or None when read-only
+    cdef public object state         # state.State: what the manifest says. Guarded by admin
+    cdef public uint64_t replay_generation
     cdef public object lock          # the held directory lock
     cdef readonly object admin       # threading.RLock: trees, manifest, installs
     cdef readonly object flush_lock  # one flush at a time

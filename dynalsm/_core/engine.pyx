@@ -138,22 +138,28 @@ cdef class Engine:
             raise MemoryError()
         self.closing = 1             # until open() is through
         self.forks = process_forks
-        self.retired = []
+
+    def __del__(self):
+        # Forgotten without close(): as close() does, but a failure has nobody to reach. What a
+        # fork brought into this process belongs to the parent.
+        if self.core != NULL and not atomic_load(&self.closing) and self.forks == process_forks:
+            try:
+                self.close()
+            except Exception:
+                background.log.exception("a database that was not closed could not be ended")
 
     def __dealloc__(self):
         cdef TreeCore* tree
         cdef uint64_t index
         if self.core == NULL:
             return
-        # Handles that a fork brought into this process leave everything to the parent.
-        if not atomic_load(&self.closing) and self.forks == process_forks and self.manifest is not None:
-            self.release()
         for index in range(self.core.tree_capacity):
             tree = self.core.trees[index]
             if tree != NULL:
                 free_tree(tree)
-        for address in self.retired:
-            partition_free(<Partition*><size_t>address)
+        for index in range(self.retired_count):
+            partition_free(self.retired[index])
+        free(self.retired)
         if self.core.cache != NULL:
             cache_free(self.core.cache)
         core_free(self.core)
@@ -329,7 +335,7 @@ cdef class Engine:
                 step = (1 << 64) // partitions
                 parts = [[self.next_partition_id + i, i * step] for i in range(partitions)]
                 record = [self.next_tree_id, name, bool(hashed), parts]
-                self.manifest.append({"tree": record})
+                self.append_edit({"tree": record})
                 return self.add_tree(record)
             finally:
                 self.leave()
@@ -354,6 +360,17 @@ cdef class Engine:
             self.next_partition_id = max(self.next_partition_id, part[0] + 1)
         return tree
 
+    def append_edit(self, edit):
+        """Make a change of trees or files durable, in the manifest and in `state`.
+
+        REQUIRES: admin. A failed append leaves both as they were; the next one begins a new
+        manifest with the whole state."""
+        if self.manifest.is_poisoned or self.manifest.should_roll:
+            self.state.next_file = atomic_load(&self.core.next_file) + 1
+            self.manifest.roll(atomic_add(&self.core.next_file, 1) - 1, self.state.base())
+        self.manifest.append(edit)
+        self.state.apply(edit)
+
     def drop_tree(self, str name not None):
         """Remove a tree and its files; durable on return. Raises KeyError."""
         self.check_writable()
@@ -361,7 +378,7 @@ cdef class Engine:
             self.enter()
             try:
                 tree = self.trees[name]
-                self.manifest.append({"untree": tree.tree_id})
+                self.append_edit({"untree": tree.tree_id})
                 del self.trees[name]
                 self.forget_tree(tree)
             finally:

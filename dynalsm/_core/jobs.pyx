@@ -246,7 +246,8 @@ cdef int make_directory(Engine engine, Partition* partition) except -1:
         engine.path, "data", f"{partition.tree_id:06d}", f"{partition.id:06d}"
     )
     if not os.path.isdir(directory):
-        files.make_directories(directory)
+        files.make_directory(os.path.dirname(directory))
+        files.make_directory(directory)
     return 0
 
 
@@ -451,7 +452,7 @@ def flush_oldest(Engine engine not None):
             edit = edit_of(engine, changes)
             edit["log"] = log_number + 1
             edit["flushed"] = last_seqno
-            engine.manifest.append(edit)
+            engine.append_edit(edit)
             engine.flushed_seqno = last_seqno
             for change in changes:
                 install(change)
@@ -522,7 +523,7 @@ def remove_logs(Engine engine not None, uint64_t log_number):
     for name in sorted(os.listdir(directory)):
         if name.endswith(".wal") and int(name[:-4]) <= log_number:
             try:
-                files.remove(os.path.join(directory, name))
+                files.remove_file(os.path.join(directory, name))
             except errors.StorageIOError:
                 return
 
@@ -645,7 +646,7 @@ def run_plan(Engine engine not None, address, plan):
                 (<Change>change).has_ranges = True
                 copy_ranges(&(<Change>change).ranges, &partition.version.ranges)
                 drop_useless(engine, change)
-            engine.manifest.append(edit_of(engine, [change]))
+            engine.append_edit(edit_of(engine, [change]))
             install(change)
     except BaseException:
         with engine.admin:

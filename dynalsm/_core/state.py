@@ -1,0 +1,127 @@
+"""What the manifest says: trees, files, deleted ranges and where the logs begin. Plain data.
+
+The engine keeps one State beside its versions: recovery builds it from the manifest's edits, every
+later edit is applied to it, and a new manifest begins with its `base`. Meaning of an edit's
+members (all optional): docs/format.md, "Manifest edits".
+
+Thread safety: none; guarded by engine.admin.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynalsm import errors
+
+FORMAT = 1
+HASH_NAME = "xxh64"
+
+Edit = dict[str, Any]
+Place = tuple[int, int]  # tree id, partition id
+
+# Members of a file record ("add"), by position.
+TREE, PARTITION, LEVEL, FILE, FILE_BYTES, UNIQUE_ID = range(6)
+
+
+class State:
+    """The sum of all edits."""
+
+    def __init__(self) -> None:
+        self.format = FORMAT
+        self.next_file = 1
+        self.next_tree = 1
+        self.next_partition = 1
+        self.log = 0  # the lowest log number that may hold something unflushed
+        self.flushed = 0  # every seqno up to here is in tables
+        self.trees: dict[int, list[Any]] = {}  # id -> [id, name, hashed, [[partition id, lower]]]
+        self.files: dict[Place, dict[int, list[Any]]] = {}
+        self.ranges: dict[Place, list[Any]] = {}
+
+    @classmethod
+    def replay(cls, edits: list[Edit], path: str) -> State:
+        """The state after the edits of the manifest at `path`.
+
+        Raises CorruptionError for edits that contradict each other, FormatError for what a newer
+        version wrote."""
+        state = cls()
+        for number, edit in enumerate(edits):
+            try:
+                state.apply(edit)
+            except (KeyError, IndexError, TypeError, ValueError) as error:
+                raise errors.CorruptionError(
+                    f"edit {number} of the manifest contradicts the ones before: {error!r}",
+                    path=path,
+                ) from error
+        if edits and edits[0].get("hash", HASH_NAME) != HASH_NAME:
+            raise errors.FormatError(f"unknown key hash {edits[0]['hash']!r}", path=path)
+        if state.format > FORMAT:
+            raise errors.FormatError(
+                f"written in format {state.format}; this version reads up to {FORMAT}", path=path
+            )
+        return state
+
+    def apply(self, edit: Edit) -> None:
+        """Add one edit."""
+        self.format = edit.get("format", self.format)
+        self.next_file = max(self.next_file, edit.get("next", 0))
+        self.next_tree = max(self.next_tree, edit.get("next_tree", 0))
+        self.next_partition = max(self.next_partition, edit.get("next_partition", 0))
+        self.log = max(self.log, edit.get("log", 0))
+        self.flushed = max(self.flushed, edit.get("flushed", 0))
+        for tree in [edit["tree"]] if "tree" in edit else edit.get("trees", []):
+            self._add_tree(tree)
+        if "untree" in edit:
+            self._drop_tree(edit["untree"])
+        if "split" in edit:
+            self._split(*edit["split"])
+        for tree_id, partition, file_id in edit.get("drop", []):
+            del self.files[tree_id, partition][file_id]
+        for record in edit.get("add", []):
+            self.files[record[TREE], record[PARTITION]][record[FILE]] = record
+        for tree_id, partition, ranges in edit.get("ranges", []):
+            self.ranges[tree_id, partition] = ranges
+
+    def _add_tree(self, tree: list[Any]) -> None:
+        tree_id, _name, _hashed, partitions = tree
+        if tree_id in self.trees:
+            raise ValueError(f"tree {tree_id} exists")
+        self.trees[tree_id] = tree
+        self.next_tree = max(self.next_tree, tree_id + 1)
+        for partition, _lower in partitions:
+            self.files[tree_id, partition] = {}
+            self.next_partition = max(self.next_partition, partition + 1)
+
+    def _drop_tree(self, tree_id: int) -> None:
+        for partition, _lower in self.trees.pop(tree_id)[3]:
+            del self.files[tree_id, partition]
+            self.ranges.pop((tree_id, partition), None)
+
+    def _split(self, tree_id: int, partition: int, parts: list[Any]) -> None:
+        """Replace a partition by [[id, lower], ...]; its files are named again by "add"."""
+        tree = self.trees[tree_id]
+        kept = [part for part in tree[3] if part[0] != partition]
+        if len(kept) == len(tree[3]):
+            raise ValueError(f"tree {tree_id} has no partition {partition}")
+        tree[3] = sorted(kept + parts, key=lambda part: part[1])
+        ranges = self.ranges.pop((tree_id, partition), None)
+        del self.files[tree_id, partition]
+        for new, _lower in parts:
+            self.files[tree_id, new] = {}
+            self.next_partition = max(self.next_partition, new + 1)
+            if ranges:
+                self.ranges[tree_id, new] = list(ranges)
+
+    def base(self) -> Edit:
+        """The whole state as one edit."""
+        return {
+            "format": self.format,
+            "hash": HASH_NAME,
+            "next": self.next_file,
+            "next_tree": self.next_tree,
+            "next_partition": self.next_partition,
+            "log": self.log,
+            "flushed": self.flushed,
+            "trees": list(self.trees.values()),
+            "add": [record for files in self.files.values() for record in files.values()],
+            "ranges": [[*place, ranges] for place, ranges in self.ranges.items() if ranges],
+        }
