@@ -199,4 +199,3 @@ def attributes_to_get(request: Request) -> Any:
 def first_nested(paths: Any) -> dict[str, None]:
     """Return the attributes below which some path goes, in order."""
     return {path[0]: None for path in paths if len(path) > 1}
-

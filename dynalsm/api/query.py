@@ -16,7 +16,7 @@ from dynalsm.api.names import data_table
 from dynalsm.api.parameters import Bound, Parameters
 from dynalsm.api.refusals import PROBLEMS, refuse, translate
 from dynalsm.api.registry import operation
-from dynalsm.expressions.bind import value_text
+from dynalsm.expressions.static import value_text
 from dynalsm.expressions.keycondition import Resolved
 from dynalsm.model.capacity import Tally, read_units
 from dynalsm.model.catalog import IndexHandle, TableHandle
@@ -244,9 +244,7 @@ def _key_names(read: _Read) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _resolve(read: _Read, condition: Any) -> Resolved:
     hash_names, range_names = _key_names(read)
-    resolved: Resolved = condition.resolve(
-        hash_names, range_names, read.handle.schema.attributes
-    )
+    resolved: Resolved = condition.resolve(hash_names, range_names, read.handle.schema.attributes)
     read.is_single = read.index is None and len(resolved[1]) == len(range_names)
     return resolved
 

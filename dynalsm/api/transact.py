@@ -338,15 +338,12 @@ def cancel(reasons: Reasons) -> NoReturn:
     """Cancel a transaction. Raises: TransactionCanceledException, always."""
     codes = ", ".join(reason["Code"] for reason in reasons)
     raise errors.TransactionCanceledException(
-        "Transaction cancelled, please refer cancellation reasons for specific reasons "
-        f"[{codes}]",
+        f"Transaction cancelled, please refer cancellation reasons for specific reasons [{codes}]",
         CancellationReasons=reasons,
     )
 
 
-def _failed_reasons(
-    actions: Sequence[_Action], writes: Sequence[Write], form: Form
-) -> Reasons:
+def _failed_reasons(actions: Sequence[_Action], writes: Sequence[Write], form: Form) -> Reasons:
     reasons = []
     for action, write in zip(actions, writes, strict=True):
         if not write.is_failed:
@@ -410,9 +407,7 @@ def read_at_once(
 ) -> list[bytes | None]:
     """Return items of one snapshot, once all of it is durable."""
     with database.engine.snapshot() as snapshot:
-        items = [
-            get_item(handle, key, snapshot) for handle, key in zip(handles, keys, strict=True)
-        ]
+        items = [get_item(handle, key, snapshot) for handle, key in zip(handles, keys, strict=True)]
         if database.must_wait:
             replies.settle(database, snapshot.seqno)
     if sum(map(values.item_size, filter(None, items))) > limits.TRANSACTION_MAX_BYTES:
@@ -450,5 +445,3 @@ def add_read_report(
     reply["ConsumedCapacity"] = [
         tally.report(mode, name, "ReadCapacityUnits") for name, tally in tallies.items()
     ]
-
-

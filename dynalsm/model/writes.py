@@ -157,9 +157,7 @@ class Write:
             indexes.stage(batch, changes)
             self.index_changes = changes
         if handle.changelog is not None:
-            changelog.append(
-                batch, handle, key, self.old_item, self.new_item, clock(), self.by_ttl
-            )
+            changelog.append(batch, handle, key, self.old_item, self.new_item, clock(), self.by_ttl)
         if handle.expiry is not None:
             ttl.maintain(batch, handle, key, self.old_item, self.new_item)
 
@@ -188,9 +186,7 @@ class Put(Write):
 
     __slots__ = ("_entries",)
 
-    def __init__(
-        self, handle: TableHandle, key: bytes, item: bytes, condition: Any = None
-    ) -> None:
+    def __init__(self, handle: TableHandle, key: bytes, item: bytes, condition: Any = None) -> None:
         super().__init__(handle, key, condition)
         self.new_stored = handle.keys.strip(item)
         self._entries: list[indexes.Entry | None] | None = None
@@ -239,9 +235,7 @@ class Update(Write):
 
     __slots__ = ("_entries", "must_exist", "result", "update")
 
-    def __init__(
-        self, handle: TableHandle, key: bytes, update: Any, condition: Any = None
-    ) -> None:
+    def __init__(self, handle: TableHandle, key: bytes, update: Any, condition: Any = None) -> None:
         super().__init__(handle, key, condition)
         self.update = update
         self.must_exist = False

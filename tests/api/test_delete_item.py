@@ -11,9 +11,7 @@ def test_key_must_match_the_schema(store: Store) -> None:
 
 
 def test_return_values_are_limited(store: Store) -> None:
-    error = store.refused(
-        "DeleteItem", TableName=SIMPLE, Key={"p": S("x")}, ReturnValues="ALL_NEW"
-    )
+    error = store.refused("DeleteItem", TableName=SIMPLE, Key={"p": S("x")}, ReturnValues="ALL_NEW")
     assert error.message == "ReturnValues can only be ALL_OLD or NONE"
 
 
@@ -92,9 +90,7 @@ def test_leaves_the_indexes(store: Store) -> None:
 def test_units_are_those_of_the_old_item(store: Store) -> None:
     p = store.key()
     store.put(SIMPLE, p=p, a=S("x" * 2100))
-    reply = store(
-        "DeleteItem", TableName=SIMPLE, Key={"p": p}, ReturnConsumedCapacity="INDEXES"
-    )
+    reply = store("DeleteItem", TableName=SIMPLE, Key={"p": p}, ReturnConsumedCapacity="INDEXES")
     assert reply["ConsumedCapacity"] == {
         "TableName": SIMPLE,
         "CapacityUnits": 3.0,

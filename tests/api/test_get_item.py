@@ -91,7 +91,9 @@ def test_expressions_are_checked_before_the_table(store: Store) -> None:
 
 
 def test_path_below_a_key(store: Store) -> None:
-    error = store.refused("GetItem", TableName=SIMPLE, Key={"p": S("x")}, ProjectionExpression="p.a")
+    error = store.refused(
+        "GetItem", TableName=SIMPLE, Key={"p": S("x")}, ProjectionExpression="p.a"
+    )
     assert error.message.endswith("are not allowed: Key: p")
 
 

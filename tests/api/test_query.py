@@ -299,9 +299,7 @@ def test_limit_counts_evaluated_items(store: Store, numbers: Any) -> None:
     )
     assert (reply["Count"], reply["ScannedCount"]) == (1, 5)
     assert reply["LastEvaluatedKey"]["s"] == N(4)
-    empty = store.query(
-        NUMBERS, numbers, Limit=2, FilterExpression="attribute_exists(zz)"
-    )
+    empty = store.query(NUMBERS, numbers, Limit=2, FilterExpression="attribute_exists(zz)")
     assert (empty["Items"], empty["LastEvaluatedKey"]["s"]) == ([], N(1))
 
 
@@ -309,9 +307,7 @@ def test_starting_key_need_not_exist(store: Store, numbers: Any) -> None:
     start = {"p": numbers, "s": N("7.5")}
     reply = store.query(NUMBERS, numbers, ExclusiveStartKey=start, Limit=2)
     assert sort_keys(reply["Items"]) == [8, 9]
-    reply = store.query(
-        NUMBERS, numbers, ExclusiveStartKey=start, Limit=2, ScanIndexForward=False
-    )
+    reply = store.query(NUMBERS, numbers, ExclusiveStartKey=start, Limit=2, ScanIndexForward=False)
     assert sort_keys(reply["Items"]) == [7, 6]
 
 
@@ -431,9 +427,10 @@ def test_local_index_order_and_projection(store: Store, indexed: Any) -> None:
     assert whole[4]["b"] == N(0)
     keys = store.query(INDEXED, indexed, IndexName="by-k")["Items"]
     assert keys[0] == {"p": indexed, "s": S("e"), "k": N(-4)}
-    assert store.query(
-        INDEXED, indexed, IndexName="by-k", Select="ALL_PROJECTED_ATTRIBUTES"
-    )["Items"] == keys
+    assert (
+        store.query(INDEXED, indexed, IndexName="by-k", Select="ALL_PROJECTED_ATTRIBUTES")["Items"]
+        == keys
+    )
 
 
 def test_local_index_fetches_what_it_does_not_hold(store: Store, indexed: Any) -> None:
