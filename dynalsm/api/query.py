@@ -16,8 +16,8 @@ from dynalsm.api.names import data_table
 from dynalsm.api.parameters import Bound, Parameters
 from dynalsm.api.refusals import PROBLEMS, refuse, translate
 from dynalsm.api.registry import operation
-from dynalsm.expressions.static import value_text
 from dynalsm.expressions.keycondition import Resolved
+from dynalsm.expressions.static import value_text
 from dynalsm.model.capacity import Tally, read_units
 from dynalsm.model.catalog import IndexHandle, TableHandle
 from dynalsm.model.keys import KeyProblem, segment_of
