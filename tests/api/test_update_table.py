@@ -1,4 +1,4 @@
-"""UpdateTable through dispatch: texts of reference 7.4 and 13.8, index creation in the background."""
+"""UpdateTable through dispatch: texts of reference 7.4 and 13.8; indexes filled by a thread."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def described(db: Database) -> dict[str, Any]:
 
 
 def create(name: str, *names: str, **more: Any) -> dict[str, Any]:
-    kinds = {name: "S" for name in names}
+    kinds = dict.fromkeys(names, "S")
     return {
         "AttributeDefinitions": definitions(**kinds),
         "GlobalSecondaryIndexUpdates": [{"Create": gsi(name, *names, **more)}],
