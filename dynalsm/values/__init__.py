@@ -25,20 +25,21 @@ from dynalsm.values.decode import (
     decode_value,
     decode_wire,
     decode_wire_item,
-    json_item_text,
-    json_text,
 )
-from dynalsm.values.encode import (
+from dynalsm.values.encode_python import (
     encode_item,
-    encode_json,
-    encode_json_item,
     encode_native,
     encode_native_item,
     encode_value,
+)
+from dynalsm.values.encode_typed import (
+    encode_json,
+    encode_json_item,
     encode_wire,
     encode_wire_item,
 )
 from dynalsm.values.forms import JSON, NATIVE, WIRE, Form
+from dynalsm.values.json_writer import json_item_text, json_text
 from dynalsm.values.number import (
     add,
     decode_number,

@@ -17,9 +17,3 @@ def decode_native(data: bytes) -> Any:
 
 def decode_native_item(data: bytes) -> dict[str, Any]:
     """Return the values of an encoded item as boto3's resource interface gives them."""
-
-def json_text(data: bytes) -> bytes:
-    """Return the DynamoDB JSON text of an encoded value, as UTF-8."""
-
-def json_item_text(data: bytes) -> bytes:
-    """Return the DynamoDB JSON text of an encoded item, as UTF-8."""

@@ -24,17 +24,15 @@ from dynalsm.values.decode import (
     decode_native_item,
     decode_wire,
     decode_wire_item,
-    json_item_text,
-    json_text,
 )
-from dynalsm.values.encode import (
+from dynalsm.values.encode_python import encode_native, encode_native_item
+from dynalsm.values.encode_typed import (
     encode_json,
     encode_json_item,
-    encode_native,
-    encode_native_item,
     encode_wire,
     encode_wire_item,
 )
+from dynalsm.values.json_writer import json_item_text, json_text
 
 
 @dataclass(frozen=True, slots=True)

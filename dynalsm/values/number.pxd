@@ -51,6 +51,10 @@ cdef int number_size(const Number* number) noexcept nogil
 # Encode a Python int or Decimal. Returns: a NUMBER_ code.
 cdef int number_from_object(object value, Number* out) except -1
 
+# The same for a Decimal of at most 38 written digits, without going through text. Returns: a
+# NUMBER_ code, or -1 when it is none, or must go through text.
+cdef int number_from_layout(object value, Number* out) noexcept
+
 # The Decimal of a number, in plain form (Decimal("1000"), never 1E+3).
 cdef object number_to_decimal(const Number* number)
 

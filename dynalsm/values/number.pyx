@@ -12,12 +12,21 @@ from decimal import Context, Decimal
 from cpython.long cimport PyLong_AsLongLongAndOverflow
 from cpython.unicode cimport PyUnicode_DecodeASCII
 from libc.stdint cimport int64_t, uint8_t, uint64_t
-from libc.string cimport memset
+from libc.string cimport memcmp, memset
+
+from dynalsm.values.decimal_layout cimport (
+    DECIMAL_NEGATIVE,
+    WORD_DIGITS,
+    DecimalLayout,
+    is_plain,
+    layout_of,
+)
 
 from dynalsm.values.problems import ValueProblem
 
 cdef extern from "Python.h":
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
+    Py_ssize_t Py_REFCNT(object value)
 
 cdef enum:
     LEAD_ZERO = 0x80             # negative numbers below, positive ones above
@@ -281,8 +290,48 @@ cdef int number_size(const Number* number) noexcept nogil:
     )
 
 
+# ---- Decimal objects ----------------------------------------------------------------------------
+
+cdef object DECIMAL = Decimal
+# Whether decimal_layout.pxd describes this interpreter's Decimal; set by check_layout.
+cdef bint can_use_layout = False
+
+
+cdef void digits_of_words(uint64_t high, uint64_t low, int size, uint8_t* out) noexcept nogil:
+    """Write the last `size` decimal digits of high * 10^19 + low."""
+    cdef int i
+    for i in range(size - 1, -1, -1):
+        if i == size - 1 - WORD_DIGITS:
+            low = high
+        out[i] = <uint8_t>(low % 10)
+        low //= 10
+
+
+cdef int number_from_layout(object value, Number* out) noexcept:
+    """Read a Decimal's inside. Returns: a NUMBER_ code, or -1 when it must go through text."""
+    cdef const DecimalLayout* inside = layout_of(value)
+    cdef int count
+    cdef int64_t exponent
+    if not can_use_layout or type(value) is not DECIMAL or not is_plain(inside):
+        return -1
+    if inside.digits > MAX_DIGITS or inside.digits < 1:
+        return -1
+    count = <int>inside.digits
+    exponent = <int64_t>inside.exponent + count - 1
+    if range_code(exponent) != NUMBER_OK:
+        return range_code(exponent)
+    digits_of_words(inside.words[1], inside.words[0], count, out.digits)
+    while count and out.digits[count - 1] == 0:
+        count -= 1
+    out.count = count
+    out.exponent = <int>exponent if count else 0
+    out.negative = count != 0 and inside.flags & DECIMAL_NEGATIVE
+    return NUMBER_OK
+
+
 cdef int number_from_object(object value, Number* out) except -1:
     cdef int overflow = 0
+    cdef int code
     cdef long long small
     cdef Py_ssize_t size = 0
     cdef const char* text
@@ -293,8 +342,11 @@ cdef int number_from_object(object value, Number* out) except -1:
             return NUMBER_OK
         if value.bit_length() > HUGE_INT_BITS:
             return NUMBER_OVERFLOW
-        value = str(int(value))
+        value = int.__repr__(value)
     else:
+        code = number_from_layout(value, out)
+        if code >= 0:
+            return code
         value = Decimal.__str__(value)
     text = PyUnicode_AsUTF8AndSize(value, &size)
     return number_from_text(text, size, out)
@@ -302,8 +354,94 @@ cdef int number_from_object(object value, Number* out) except -1:
 
 cdef object number_to_decimal(const Number* number):
     cdef char text[MAX_NUMBER_TEXT]
-    cdef int size = number_to_text(number, text)
-    return Decimal(PyUnicode_DecodeASCII(text, size, NULL))
+    cdef int size
+    if can_use_layout:
+        value = decimal_from_layout(number)
+        if value is not None:
+            return value
+    size = number_to_text(number, text)
+    return DECIMAL(PyUnicode_DecodeASCII(text, size, NULL))
+
+
+cdef object decimal_from_layout(const Number* number):
+    """Make a Decimal in plain form by filling a fresh one; None when it needs over 38 digits."""
+    cdef int integer_digits = number.exponent + 1
+    cdef int size = integer_digits if integer_digits > number.count else number.count
+    cdef uint64_t low = 0
+    cdef uint64_t high = 0
+    cdef int i
+    cdef DecimalLayout* inside
+    if size > MAX_DIGITS or number.count == 0:
+        return None
+    value = DECIMAL()
+    inside = layout_of(value)
+    if Py_REFCNT(value) != 1 or not is_plain(inside):
+        return None
+    # Digit i of the coefficient; those behind the number's own are zeros.
+    for i in range(size - WORD_DIGITS):
+        high = high * 10 + (number.digits[i] if i < number.count else 0)
+    for i in range(size - WORD_DIGITS if size > WORD_DIGITS else 0, size):
+        low = low * 10 + (number.digits[i] if i < number.count else 0)
+    inside.words[0] = low
+    inside.words[1] = high
+    inside.size = 2 if high else 1
+    inside.digits = size
+    inside.exponent = integer_digits - size
+    if number.negative:
+        inside.flags |= DECIMAL_NEGATIVE
+    return value
+
+
+cdef int check_layout(bint wanted) except -1:
+    """Decide whether Decimals may be read and made through their layout, by trying it."""
+    global can_use_layout
+    cdef Number by_layout
+    cdef Number by_text
+    cdef Py_ssize_t size = 0
+    can_use_layout = False
+    if not wanted or DECIMAL.__basicsize__ != sizeof(DecimalLayout) or DECIMAL() is DECIMAL():
+        return 0
+    if sizeof(Py_ssize_t) != 8:
+        return 0
+    for text in LAYOUT_SAMPLES:
+        expected = DECIMAL(text)
+        number_from_text(PyUnicode_AsUTF8AndSize(text, &size), size, &by_text)
+        can_use_layout = True
+        if number_from_layout(expected, &by_layout) != NUMBER_OK:
+            can_use_layout = False
+            return 0
+        made = decimal_from_layout(&by_text) if by_text.count else DECIMAL(0)
+        can_use_layout = False
+        if (
+            made is None
+            or by_layout.count != by_text.count
+            or by_layout.exponent != by_text.exponent
+            or by_layout.negative != by_text.negative
+            or memcmp(by_layout.digits, by_text.digits, by_text.count) != 0
+            or made.as_tuple() != expected.as_tuple()
+            or hash(made) != hash(expected)
+            or EXACT.add(made, 1) != EXACT.add(expected, 1)
+        ):
+            return 0
+    can_use_layout = True
+    return 0
+
+
+# In plain form, as decimal_from_layout makes them: one and two words, signs, zeros at the ends.
+LAYOUT_SAMPLES = (
+    "0", "1", "-7", "10", "1000", "-0.5", "0.001", "149.97", "1791210191482",
+    "9999999999999999999", "10000000000000000000", "-12345678901234567890",
+    "12345678901234567890123456789012345678", "99999999999999999999999999999999999999",
+    "-0.00000000000000000000000000000000000001234567890123456789012345678901234567",
+    "1000000000000000000000000000000000000",
+)
+check_layout(True)
+
+
+def _use_decimal_layout(bint wanted):
+    """Turn the use of Decimal's layout off or on again (tests); return whether it is in use."""
+    check_layout(wanted)
+    return can_use_layout
 
 
 cdef int raise_number_problem(int code, object text) except -1:
