@@ -99,7 +99,8 @@ class Demo:
         yield
         seconds = time.perf_counter() - started
         self.timings.append((name, seconds))
-        console.print(f"[green]✓[/] {name} [dim]({output.duration_text(seconds)})[/]")
+        duration = output.duration_text(seconds)
+        console.print(f"[green]✓[/] {name} [dim]({duration})[/]", soft_wrap=True)
 
     def expect(self, found: Any, wanted: Any, what: str) -> None:
         """Stop the demo when a result is wrong."""
@@ -144,7 +145,7 @@ class Demo:
 
         with (
             self.step(f"load {len(items):,} items into {name}, each batch of 25 on disk"),
-            Progress(console=console, transient=True) as progress,
+            Progress(console=console, transient=True, disable=not console.is_terminal) as progress,
             self.table(name).batch_writer() as batch,
         ):
             for item in progress.track(items, description=f"loading {name}"):
@@ -240,8 +241,10 @@ class Demo:
             followers = follow.query(
                 IndexName="Inverted", KeyConditionExpression=Key("Followee").eq("Ada")
             )["Items"]
-        console.print(f"  Ada follows {', '.join(one['Followee'] for one in followees)}")
-        console.print(f"  Ada is followed by {', '.join(one['Follower'] for one in followers)}")
+        followee_names = ", ".join(one["Followee"] for one in followees)
+        follower_names = ", ".join(one["Follower"] for one in followers)
+        console.print(f"  Ada follows {followee_names}", soft_wrap=True)
+        console.print(f"  Ada is followed by {follower_names}", soft_wrap=True)
         self.expect(
             len(followees), sum(one["Follower"] == "Ada" for one in edges), "followees of Ada"
         )
@@ -266,7 +269,7 @@ class Demo:
             try:
                 thread.update_item(**answer)
             except errors.API_ERRORS["ConditionalCheckFailedException"] as refusal:
-                console.print(f"  {refusal}", style="dim")
+                console.print(f"  {refusal}", style="dim", soft_wrap=True)
             else:
                 raise DemoFailure("the second conditional update was accepted")
         with self.step(f"count in {COUNTER_THREADS} threads, {COUNTER_TIMES} times each"):

@@ -1,0 +1,186 @@
+"""The commands on tables, items and the directory, as processes and as functions."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+import dynalsm
+from dynalsm.cli import output
+from dynalsm.cli.app import run
+from tests.faces.conftest import MUSIC, fill
+from tests.faces.processes import run_cli
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A database with the Music table and five songs."""
+    path = tmp_path / "shop.db"
+    with dynalsm.open(path, durability="os") as database:
+        fill(database.create_table(**MUSIC), 5)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Print wide enough that no cell is folded."""
+    monkeypatch.setattr(output.console, "_width", 200)
+    monkeypatch.setattr(output.errors_console, "_width", 200)
+
+
+class Ran:
+    """What one command did."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+        self.lines = [json.loads(line) for line in out.splitlines() if line[:1] in "{["]
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
+    """Run a command in this process."""
+
+    def call(*arguments: str | Path) -> Ran:
+        code = run([str(argument) for argument in arguments])
+        return Ran(code, *capsys.readouterr())
+
+    return call
+
+
+def test_the_program_runs_as_a_module() -> None:
+    shown = run_cli("--version")
+    assert (shown.returncode, shown.stdout.strip()) == (0, f"dynalsm {dynalsm.__version__}")
+    listed = run_cli("--help")
+    for command in ("serve", "demo", "tables", "get", "put", "query", "scan", "stats"):
+        assert command in listed.stdout
+    assert run_cli("nonsense").returncode == 2
+    assert run_cli("tables").returncode == 2
+
+
+def test_tables(cli, path: Path) -> None:  # type: ignore[no-untyped-def]
+    shown = cli("tables", path)
+    assert shown.code == 0
+    assert "Artist + SongTitle" in shown.out
+    assert "ByYear" in shown.out
+    described = cli("tables", path, "Music", "--json").lines[0]
+    assert (described["TableName"], described["ItemCount"]) == ("Music", 5)
+    assert "Artist (S) + Year (N)" in cli("tables", path, "Music").out
+
+
+def test_get_and_put_and_delete(cli, path: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    item = '{"Artist": "a", "SongTitle": "t", "Price": 9.99, "Tags": ["x"], "Big": %d}'
+    written = cli("put", path, "Music", item % 12345678901234567890)
+    assert (written.code, written.err.strip()) == (0, "1 item written")
+    found = cli("get", path, "Music", '{"Artist": "a", "SongTitle": "t"}').lines[0]
+    assert found == {
+        "Artist": "a", "SongTitle": "t", "Price": 9.99, "Tags": ["x"],
+        "Big": "12345678901234567890",
+    }  # fmt: skip
+    typed = cli("get", path, "Music", '{"Artist": {"S": "a"}, "SongTitle": {"S": "t"}}', "--typed")
+    assert typed.lines[0]["Price"] == {"N": "9.99"}
+    assert cli("delete", path, "Music", '{"Artist": "a", "SongTitle": "t"}').code == 0
+    for command in ("get", "delete"):
+        missing = cli(command, path, "Music", '{"Artist": "a", "SongTitle": "t"}')
+        assert (missing.code, missing.err.strip()) == (1, "dynalsm: no such item")
+    lines = tmp_path / "items.jsonl"
+    lines.write_text('{"Artist": "b", "SongTitle": "1"}\n\n{"Artist": "b", "SongTitle": "2"}\n')
+    assert cli("put", path, "Music", f"@{lines}").err.strip() == "2 items written"
+
+
+def test_put_reads_stdin(path: Path) -> None:
+    put = run_cli("put", path, "Music", "-", stdin='{"Artist": "c", "SongTitle": "1"}\n')
+    assert put.returncode == 0, put.stderr
+    assert json.loads(run_cli("query", path, "Music", "c", "--json").stdout)["SongTitle"] == "1"
+
+
+def test_query(cli, path: Path) -> None:  # type: ignore[no-untyped-def]
+    artist = "The Acme Band"
+    titles = [one["SongTitle"] for one in cli("query", path, "Music", artist, "--json").lines]
+    assert titles == [f"song {number:03d}" for number in range(5)]
+    ran = cli(
+        "query", path, "Music", artist, "--index", "ByYear", "--reverse", "--limit", "2", "--json"
+    )
+    assert [one["Year"] for one in ran.lines] == [1994, 1993]
+    ran = cli(
+        "query", path, "Music", "--key-condition", "Artist = :a AND begins_with(SongTitle, :s)",
+        "--values", json.dumps({":a": artist, ":s": "song 00", ":y": 1992}),
+        "--filter", "#y > :y", "--names", '{"#y": "Year"}', "--projection", "SongTitle", "--json",
+    )  # fmt: skip
+    assert ran.lines == [{"SongTitle": "song 003"}, {"SongTitle": "song 004"}]
+    assert "no items" in cli("query", path, "Music", "Nobody").out
+    assert "the first 2" in cli("query", path, "Music", artist, "--limit", "2").out
+
+
+def test_scan(cli, path: Path) -> None:  # type: ignore[no-untyped-def]
+    assert len(cli("scan", path, "Music", "--json").lines) == 5
+    ran = cli("scan", path, "Music", "--filter", "SongTitle = :s", "--values", '{":s": "song 003"}')
+    assert "song 003" in ran.out
+    assert "song 004" not in ran.out
+
+
+def test_the_directory(cli, path: Path) -> None:  # type: ignore[no-untyped-def]
+    shown = cli("stats", path)
+    assert "Music / ByYear" in shown.out
+    assert "last_seqno" in cli("stats", path, "--json").lines[0]
+    assert cli("compact", path).code == 0
+    assert len(cli("scan", path, "Music", "--json").lines) == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("tables", "MISSING"), "there is no database here"),
+        (("tables", "FILE"), "this is a file; a database is a directory"),
+        (("query", "PATH", "Music"), "VALUE or --key-condition"),
+        (("query", "PATH", "Missing", "x"), "ResourceNotFoundException: Requested resource not"),
+        (("query", "PATH", "Music", "x", "--index", "No"), "no index No; it has: ByYear"),
+        (("get", "PATH", "Music", "{x"), "key is no JSON: Expecting property name"),
+        (("get", "PATH", "Music", "[]"), "key must be a JSON object"),
+        (("get", "PATH", "Music", '{"Artist": "a"}'), "does not match the schema"),
+        (("put", "PATH", "Music", '{"Artist": "a"}'), "does not match the schema"),
+        (("put", "PATH", "Music", "@missing.json"), "missing.json: No such file"),
+        (("scan", "PATH", "Music", "--filter", "a ="), "Invalid FilterExpression"),
+        (("scan", "ftp://host", "Music"), "ftp://host is no endpoint"),
+    ],
+)
+def test_failures_are_one_line_on_stderr(  # type: ignore[no-untyped-def]
+    cli, path: Path, tmp_path: Path, arguments: tuple[str, ...], complaint: str
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("x")
+    places = {"PATH": str(path), "MISSING": str(tmp_path / "missing"), "FILE": str(file)}
+    ran = cli(*(places.get(argument, argument) for argument in arguments))
+    assert ran.code == 1
+    assert ran.err.startswith("dynalsm: ")
+    assert complaint in ran.err
+    assert len(ran.err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (Decimal("1E+3"), "1000"),
+        (Decimal("0.1"), "0.1"),
+        (Decimal("0.12345678901234567890123"), '"0.12345678901234567890123"'),
+        (Decimal(10**20), '"100000000000000000000"'),
+        ({"b", "a"}, '["a","b"]'),
+        (b"\x00\xff", '"AP8="'),
+        (dynalsm.Binary(b"\x00"), '"AA=="'),
+    ],
+)
+def test_plain_json_loses_nothing(value: object, text: str) -> None:
+    assert output.json_text(value) == text
+
+
+def test_sizes_and_times_for_people() -> None:
+    assert [output.size_text(n) for n in (0, 1023, 1024, 5 << 20)] == [
+        "0 B", "1,023 B", "1.0 KB", "5.0 MB",
+    ]  # fmt: skip
+    assert [output.duration_text(s) for s in (0.0000123, 0.0123, 12.3)] == [
+        "12 µs", "12.3 ms", "12.30 s",
+    ]  # fmt: skip
+    assert output.cell_text("[red]x") == r"\[red]x"
+    assert len(output.cell_text("x" * 100)) == 60
