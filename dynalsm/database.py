@@ -28,6 +28,7 @@ from dynalsm.api import dispatch
 from dynalsm.client import DynamoDBClient, StreamsClient
 from dynalsm.model import housekeeping
 from dynalsm.model.catalog import Catalog
+from dynalsm.model.changelog import readable_seqno
 from dynalsm.model.settings import Settings
 from dynalsm.model.writes import Writes
 
@@ -137,7 +138,7 @@ class Database:
         elif self._must_wait:
             self.engine.wait_durable(seqno)
         if self._followers:
-            self._wake_followers()
+            self.wake_followers()
 
     def hold(self) -> Hold:
         """Let finish() on this thread return at once; the caller waits for `take()` itself."""
@@ -155,22 +156,23 @@ class Database:
     # --- news for those who follow streams --------------------------------------------------
 
     def change_mark(self) -> int:
-        """Return a mark for wait_for_change(): how far the database has come."""
-        return self.engine.last_seqno
+        """Return a mark for wait_for_change(): how far followers may read."""
+        return readable_seqno(self.engine)
 
     def wait_for_change(self, mark: int, timeout_seconds: float | None) -> None:
-        """Block until something was committed after `mark`, the time is over, or close()."""
+        """Block until there is more to read than at `mark`, the time is over, or close()."""
         with self._commit_seen:
             self._followers += 1
             try:
                 self._commit_seen.wait_for(
-                    lambda: self._closed or self.engine.last_seqno != mark, timeout_seconds
+                    lambda: self._closed or self.change_mark() != mark, timeout_seconds
                 )
             finally:
                 self._followers -= 1
         self._check_open()
 
-    def _wake_followers(self) -> None:
+    def wake_followers(self) -> None:
+        """Tell those in wait_for_change() that more is durable; finish() does it by itself."""
         with self._commit_seen:
             self._commit_seen.notify_all()
 
@@ -184,7 +186,8 @@ class Database:
     def stats(self) -> dict[str, Any]:
         """Return the engine's figures as a dict."""
         self._check_open()
-        return self.engine.stats()
+        figures: dict[str, Any] = self.engine.stats()
+        return figures
 
     def flush(self) -> None:
         """Write all memtables to SSTables."""
@@ -222,7 +225,7 @@ class Database:
             self._closed = True
             threads = list(self._threads)
         self.stopping.set()
-        self._wake_followers()
+        self.wake_followers()
         for thread in threads:
             if thread is not threading.current_thread():
                 thread.join()

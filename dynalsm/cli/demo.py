@@ -383,8 +383,8 @@ class Demo:
             ("Reply", demo_data.REPLIES + 3),
         ):
             self.expect(self.table(name).scan(Select="COUNT")["Count"], count, f"items in {name}")
-        key = {"ForumName": demo_data.FORUM, "Subject": demo_data.THREAD}
-        thread = self.table("Thread").get_item(Key=key)["Item"]
+        thread_key = {"ForumName": demo_data.FORUM, "Subject": demo_data.THREAD}
+        thread = self.table("Thread").get_item(Key=thread_key)["Item"]
         self.expect(thread["Views"], COUNTER_THREADS * COUNTER_TIMES, "the counter")
         self.expect(thread["LastPostedBy"], "Grace", "the transaction")
 
