@@ -453,7 +453,7 @@ class SyncThread:
     """Waits for the disk in order, one wait at a time, so that the loop never does."""
 
     def __init__(self, database: Database) -> None:
-        self._engine = database.engine
+        self._database = database
         self._orders: queue.SimpleQueue[tuple[int, Any] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="dynalsm-sync", daemon=True)
         self._thread.start()
@@ -471,7 +471,8 @@ class SyncThread:
         while (order := self._orders.get()) is not None:
             seqno, done = order
             try:
-                self._engine.wait_durable(seqno)
+                self._database.engine.wait_durable(seqno)
+                self._database.wake_followers()
             except errors.StorageError as error:
                 done(error)
             except Exception as error:  # a mistake of ours: it must not leave the replies hanging
