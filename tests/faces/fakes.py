@@ -53,3 +53,6 @@ class FakeDatabase:
             self.engine.wait_durable(self.engine.last_seqno)
         else:
             hold.seqno = self.engine.last_seqno
+
+    def wake_followers(self) -> None:
+        """Nobody follows."""
