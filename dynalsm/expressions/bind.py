@@ -197,7 +197,12 @@ class Resolver:
 def condition_template(tree: ConditionNode, resolver: Resolver) -> ConditionTemplate:
     """Resolve and compile a condition that has passed its checks."""
     bound = resolver.condition(tree)
-    return _template(bound, _condition_checks(bound))
+    return template_of(bound)
+
+
+def template_of(tree: ConditionNode) -> ConditionTemplate:
+    """Compile a bound tree."""
+    return _template(tree, _condition_checks(tree))
 
 
 def _template(bound: ConditionNode, checks: TypeChecks) -> ConditionTemplate:

@@ -28,23 +28,30 @@ from dynalsm.expressions.ast import (
     Operand,
     Or,
     Path,
+    Slot,
     Steps,
     ValueRef,
     path_text,
 )
 from dynalsm.expressions.error import Refusal
-from dynalsm.expressions.evaluate import TYPE_TAGS, type_tag
+from dynalsm.expressions.evaluate import MISSING, TYPE_TAGS, type_tag
 from dynalsm.expressions.grammar import CONDITION_FUNCTIONS
 
 
 class Scope:
     """The names and values of a request, as the ordered checks see them."""
 
-    __slots__ = ("names", "values")
+    __slots__ = ("names", "slots", "values")
 
-    def __init__(self, names: Mapping[str, str], values: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        names: Mapping[str, str],
+        values: Mapping[str, Any],
+        slots: tuple[Any, ...] = (),
+    ) -> None:
         self.names = names
         self.values = values
+        self.slots = slots  # of a tree that is bound already; () while they are unknown
 
     def require_name(self, ref: str) -> str:
         name = self.names.get(ref)
@@ -70,15 +77,20 @@ class Scope:
             self.require_name(step.text) if type(step) is NameRef else step for step in path.steps
         )
 
+    def constant(self, node: Any) -> Any:
+        """The value of an operand that is the same for every item, else MISSING."""
+        if isinstance(node, ValueRef):
+            return self.values[node.name]
+        if isinstance(node, Slot):
+            return self.slots[node.index] if self.slots else MISSING
+        return node.value if isinstance(node, Constant) else MISSING
+
     def static_type(self, node: Any) -> str | None:
         """The type of an operand as far as it is known without an item."""
-        if isinstance(node, ValueRef):
-            return type_tag(self.values[node.name])
-        if isinstance(node, Constant):
-            return type_tag(node.value)
         if isinstance(node, Call):
             return "N" if node.function == "size" else None
-        return None
+        value = self.constant(node)
+        return None if value is MISSING else type_tag(value)
 
 
 def check_condition(tree: ConditionNode, scope: Scope) -> None:
@@ -192,10 +204,12 @@ def _check_call_types(call: Call, scope: Scope) -> None:
                 raise incorrect_type(function, tag)
     elif function == "attribute_type":
         wanted = call.arguments[1]
+        if isinstance(wanted, Slot) and not scope.slots:
+            return
         tag = scope.static_type(wanted)
         if tag != "S":
             raise incorrect_type(function, tag or "{NS,SS,L,BS,N,M,B,BOOL,NULL,S}")
-        name = wanted.value if isinstance(wanted, Constant) else scope.values[wanted.name]  # type: ignore[union-attr]
+        name = scope.constant(wanted)
         if name not in TYPE_TAGS:
             raise Refusal(
                 f"Invalid attribute type name found; type: {name}, "
@@ -213,8 +227,9 @@ def _check_types(leaf: ConditionNode, scope: Scope) -> None:
         _check_ordered(leaf.operator, operands(leaf), scope)
     elif isinstance(leaf, Between):
         _check_ordered("BETWEEN", operands(leaf), scope)
-        if isinstance(leaf.lower, ValueRef) and isinstance(leaf.upper, ValueRef):
-            _check_range(scope.values[leaf.lower.name], scope.values[leaf.upper.name])
+        lower, upper = scope.constant(leaf.lower), scope.constant(leaf.upper)
+        if lower is not MISSING and upper is not MISSING:
+            _check_range(lower, upper)
 
 
 def _check_ordered(name: str, nodes: tuple[Operand, ...], scope: Scope) -> None:

@@ -17,7 +17,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from dynalsm.expressions import error
-from dynalsm.expressions.ast import Action, Arithmetic, Call, Constant, Path, Slot, Steps, ValueRef
+from dynalsm.expressions.ast import Action, Arithmetic, Call, Path, Slot, Steps, ValueRef
 from dynalsm.expressions.bind import Resolver, TypeChecks, bind_template, paths_of
 from dynalsm.expressions.error import ExpressionError, Refusal
 from dynalsm.expressions.evaluate import (
@@ -272,7 +272,7 @@ def _check(actions: tuple[Action, ...], scope: Scope) -> None:
         if action.section in ("ADD", "DELETE"):
             _check_operand(action, scope)
     for action in actions:
-        _check_functions(action.value, scope)
+        check_functions(action.value, scope)
 
 
 def _children(node: Any) -> tuple[Any, ...]:
@@ -306,10 +306,10 @@ def _check_operand(action: Action, scope: Scope) -> None:
         )
 
 
-def _check_functions(node: Any, scope: Scope) -> None:
+def check_functions(node: Any, scope: Scope) -> None:
     """Check calls and arithmetic, inner ones first."""
     for child in _children(node):
-        _check_functions(child, scope)
+        check_functions(child, scope)
     if isinstance(node, Arithmetic):
         _check_constants(node.operator, (node.left, node.right), "N", scope)
     elif isinstance(node, Call):
@@ -327,10 +327,9 @@ def _check_functions(node: Any, scope: Scope) -> None:
 
 def _check_constants(name: str, nodes: tuple[Any, ...], wanted: str, scope: Scope) -> None:
     for node in nodes:
-        if isinstance(node, (ValueRef, Constant)):
-            tag = scope.static_type(node)
-            if tag is not None and tag != wanted:
-                raise incorrect_type(name, tag)
+        value = scope.constant(node)
+        if value is not MISSING and type_tag(value) != wanted:
+            raise incorrect_type(name, type_tag(value))
 
 
 def update_template(actions: tuple[Action, ...], resolver: Resolver) -> UpdateTemplate:
