@@ -18,9 +18,8 @@ How an operation is written (in the module that registry.MODULES names for it)::
   `form.decode_*`.
 - Times in replies are epoch seconds as float; `shape_data.TIMESTAMPS` names the members, for the
   faces that show them as datetimes. Request times may be numbers or datetimes: `names.seconds`.
-- Raise `errors.ValidationException(text)` and its siblings. ExpressionError, KeyProblem and
-  ValueProblem may also simply escape: `as_api_error` below is the one place that translates them
-  (with the wording of an *item*; an operation whose texts differ catches them itself).
+- Raise `errors.ValidationException(text)` and its siblings. What the layers below raise
+  (refusals.PROBLEMS) may simply escape: `as_api_error` is the one place that translates it.
 - `database` gives `.engine`, `.catalog` (model.catalog), `.settings` (model.settings),
   `.finish(seqno)` (wait until durable as configured).
 
@@ -35,7 +34,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynalsm import errors
-from dynalsm.api import messages, validate
+from dynalsm.api import validate
 from dynalsm.api.registry import OPERATIONS, Operation, operation
 
 __all__ = ["OPERATIONS", "Operation", "as_api_error", "dispatch", "operation"]
@@ -60,47 +59,33 @@ def dispatch(database: Any, name: str, request: dict[str, Any], form: Any = None
     except errors.StorageError:
         raise
     except Exception as error:
-        translated = as_api_error(error)
+        translated = as_api_error(error, name, database.settings.wording)
         if translated is None:
             raise
         translated.operation = name
         raise translated from error
 
 
-def as_api_error(error: Exception) -> errors.ApiError | None:
-    """Return the API error that a client sees for `error`; None when it is a mistake of ours."""
+def as_api_error(
+    error: Exception, name: str = "", wording: str = "classic"
+) -> errors.ApiError | None:
+    """Return the API error that a client sees for `error`; None when it is a mistake of ours.
+
+    `name` and `wording` decide between the texts that differ by operation and layer.
+    """
     if isinstance(error, errors.ApiError):
         return error
     if isinstance(error, errors.StorageError):
         return errors.InternalServerError(str(error))
-    translate = _TRANSLATORS.get(type(error).__name__)
-    return translate(error) if translate else None
+    from dynalsm.api import refusals
+    from dynalsm.values import SerializationProblem
+
+    if isinstance(error, (*refusals.PROBLEMS, SerializationProblem)):
+        return refusals.translate(name, wording, error)
+    return None
 
 
 def _wire() -> Any:
     from dynalsm.values.forms import WIRE
 
     return WIRE
-
-
-def _key_problem(error: Any) -> errors.ApiError:
-    kind, name = error.kind, error.attribute
-    if kind == "missing":
-        text = messages.key_missing(name)
-    elif kind == "type":
-        text = messages.key_type(name, error.expected, error.actual)
-    elif kind == "empty":
-        text = messages.key_empty(name, error.actual)
-    elif kind == "too_long":
-        text = str(error)
-    else:
-        text = messages.KEY_SCHEMA_MISMATCH
-    return errors.ValidationException(text)
-
-
-_TRANSLATORS: dict[str, Any] = {
-    "ExpressionError": lambda error: errors.ValidationException(str(error)),
-    "ValueProblem": lambda error: errors.ValidationException(str(error)),
-    "SerializationProblem": lambda error: errors.SerializationException(str(error)),
-    "KeyProblem": _key_problem,
-}
