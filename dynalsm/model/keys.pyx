@@ -19,526 +19,43 @@ thread-safe.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cython cimport final
-from libc.stdint cimport int64_t, uint8_t, uint64_t
-from libc.string cimport memchr, memcmp, memcpy
+from libc.stdint cimport uint8_t, uint64_t
+from libc.string cimport memcpy
 
 from dynalsm._core.hashing cimport hash64
-from dynalsm.values.buffer cimport (
-    Buffer,
-    buffer_free,
-    buffer_init,
-    buffer_put,
-    buffer_reserve,
-    write_bin_header,
-    write_ext_header,
-    write_map_header,
-    write_str_header,
+from dynalsm.model.key_parts cimport (
+    HASH_BYTES,
+    MAX_KEY_ATTRIBUTES,
+    KeyAttribute,
+    KeyPart,
+    KeySchema,
+    check_key_value,
+    copy_of,
+    damaged,
+    end_of,
+    escaped_operand,
+    find_key_value,
+    index_range,
+    next_prefix,
+    put_escaped,
+    put_length_prefixed,
+    raise_key_problem,
+    read_operand,
+    start_of,
+    table_range,
+    take_escaped,
+    take_length_prefixed,
+    write_hash,
 )
-from dynalsm.values.codec cimport (
-    EXT_N,
-    TAG_B,
-    TAG_BAD,
-    TAG_M,
-    TAG_N,
-    TAG_S,
-    Node,
-    compare_bytes,
-    find_attribute,
-    load_big16,
-    read_node,
-    scalar_size,
-    size_value,
-    skip_node,
-)
-from dynalsm.values.number cimport number_length
+from dynalsm.model.stored cimport NameSet, joined, read_stored, store
+from dynalsm.values.buffer cimport Buffer, buffer_free, buffer_init, buffer_put, buffer_reserve
+from dynalsm.values.codec cimport TAG_BAD, Node
 
-from dynalsm.limits import PARTITION_KEY_MAX_BYTES, SORT_KEY_MAX_BYTES
+from dynalsm.model.key_parts import RANGE_OPERATORS, KeyProblem
 
-cdef enum:
-    MAX_PARTITION = 2048         # bytes; limits.PARTITION_KEY_MAX_BYTES
-    MAX_SORT = 1024              # limits.SORT_KEY_MAX_BYTES
-    HASH_BYTES = 8
-    RECORD_VERSION = 1
-    MAX_VARINT = 10
-    MAX_MAP_HEADER = 5
-    MAX_KEY_ATTRIBUTES = 10      # 4 + 4 of a multi-attribute index, 2 of its table
-    ESCAPE = 0x00
-    ESCAPED_ZERO = 0xFF
-    TERMINATOR = 0x01
-
-if (MAX_PARTITION, MAX_SORT) != (PARTITION_KEY_MAX_BYTES, SORT_KEY_MAX_BYTES):
-    raise ImportError("dynalsm.limits and dynalsm.model.keys disagree on the sizes of keys")
+__all__ = ["RANGE_OPERATORS", "IndexKeys", "KeyProblem", "TableKeys", "segment_of"]
 
 cdef tuple TAG_NAMES = ("", "S", "N", "B", "BOOL", "NULL", "L", "M", "SS", "NS", "BS")
-# What the last attribute of a key may be compared with.
-RANGE_OPERATORS = frozenset({"=", "<", "<=", ">", ">=", "BETWEEN", "begins_with"})
-
-INVALID = "One or more parameter values were invalid: "
-SCHEMA_TEXT = "The provided key element does not match the schema"
-
-
-class KeyProblem(ValueError):
-    """A key attribute that cannot be a key.
-
-    `kind` is "missing", "type", "empty", "too_long" or "schema" (the key map does not hold exactly
-    the key attributes with the right types). `role` is "HASH" or "RANGE"; `size` is in bytes.
-    str() is DynamoDB's text for keys of a table.
-    """
-
-    def __init__(
-        self, kind, attribute="", expected="", actual="", size=0, role="HASH"
-    ):
-        super().__init__(kind, attribute, expected, actual, size, role)
-        self.kind = kind
-        self.attribute = attribute
-        self.expected = expected
-        self.actual = actual
-        self.size = size
-        self.role = role
-
-    def __str__(self):
-        if self.kind == "missing":
-            return f"{INVALID}Missing the key {self.attribute} in the item"
-        if self.kind == "type":
-            return (
-                f"{INVALID}Type mismatch for key {self.attribute} "
-                f"expected: {self.expected} actual: {self.actual}"
-            )
-        if self.kind == "empty":
-            what = "binary" if self.expected == "B" else "string"
-            return (
-                "One or more parameter values are not valid. The AttributeValue for a key "
-                f"attribute cannot contain an empty {what} value. Key: {self.attribute}"
-            )
-        if self.kind == "too_long":
-            if self.role == "HASH":
-                # The missing space is DynamoDB's.
-                return (
-                    f"{INVALID}Size of hashkey has exceeded the maximum size limit of2048 bytes"
-                )
-            return (
-                f"{INVALID}Aggregated size of all range keys has exceeded the size limit of "
-                "1024 bytes"
-            )
-        return SCHEMA_TEXT
-
-
-# One attribute of a key.
-cdef struct KeyAttribute:
-    const uint8_t* name          # borrowed from the KeySchema that holds the struct
-    size_t name_size
-    int tag                      # TAG_S, TAG_N or TAG_B
-    bint is_hash
-
-
-cdef int damaged() except -1:
-    raise ValueError("damaged tree key or stored item")
-
-
-cdef inline const uint8_t* start_of(bytes data) noexcept:
-    return <const uint8_t*>PyBytes_AS_STRING(data)
-
-
-cdef inline const uint8_t* end_of(bytes data) noexcept:
-    return <const uint8_t*>PyBytes_AS_STRING(data) + PyBytes_GET_SIZE(data)
-
-
-cdef inline bytes copy_of(const uint8_t* data, size_t size):
-    return PyBytes_FromStringAndSize(<const char*>data, <Py_ssize_t>size)
-
-
-cdef object name_of(const KeyAttribute* attribute):
-    return (<const char*>attribute.name)[:attribute.name_size].decode("utf-8")
-
-
-cdef int raise_key_problem(
-    str kind, const KeyAttribute* attribute, int actual, size_t size
-) except -1:
-    raise KeyProblem(
-        kind,
-        name_of(attribute),
-        TAG_NAMES[attribute.tag],
-        TAG_NAMES[actual],
-        size,
-        "HASH" if attribute.is_hash else "RANGE",
-    )
-
-
-cdef int check_key_value(const KeyAttribute* attribute, const Node* node) except -1:
-    """Check type and size of a key attribute's value."""
-    if node.tag != attribute.tag:
-        return raise_key_problem("type", attribute, node.tag, 0)
-    if node.size == 0:
-        return raise_key_problem("empty", attribute, node.tag, 0)
-    if node.size > <size_t>(MAX_PARTITION if attribute.is_hash else MAX_SORT):
-        return raise_key_problem("too_long", attribute, node.tag, node.size)
-    return 0
-
-
-cdef int read_operand(const KeyAttribute* attribute, bytes operand, Node* node) except -1:
-    """Read an encoded value that a key attribute is compared with."""
-    if read_node(start_of(operand), end_of(operand), node) < 0:
-        return damaged()
-    if node.tag != attribute.tag:
-        return raise_key_problem("type", attribute, node.tag, 0)
-    if node.body + node.size != end_of(operand):
-        return damaged()
-    return 0
-
-
-# ---- parts of tree keys -------------------------------------------------------------------------
-
-cdef inline int put_length_prefixed(Buffer* out, const uint8_t* data, size_t size) except -1:
-    cdef uint8_t* p = buffer_reserve(out, size + 2)
-    p[0] = <uint8_t>(size >> 8)
-    p[1] = <uint8_t>size
-    memcpy(p + 2, data, size)
-    out.size += size + 2
-    return 0
-
-
-cdef inline void write_hash(uint8_t* out, uint64_t value) noexcept nogil:
-    cdef int i
-    for i in range(HASH_BYTES):
-        out[i] = <uint8_t>(value >> (56 - 8 * i))
-
-
-cdef int put_escaped(Buffer* out, const Node* node, bint terminate) except -1:
-    """Write an S or B value escaped, an N value as it is."""
-    cdef const uint8_t* p = node.body
-    cdef const uint8_t* end = node.body + node.size
-    cdef const uint8_t* zero
-    if node.tag == TAG_N:
-        return buffer_put(out, p, node.size)
-    buffer_reserve(out, 2 * node.size + 2)
-    while p < end:
-        zero = <const uint8_t*>memchr(p, ESCAPE, end - p)
-        if zero == NULL:
-            buffer_put(out, p, end - p)
-            break
-        buffer_put(out, p, zero + 1 - p)
-        out.data[out.size] = ESCAPED_ZERO
-        out.size += 1
-        p = zero + 1
-    if terminate:
-        out.data[out.size] = ESCAPE
-        out.data[out.size + 1] = TERMINATOR
-        out.size += 2
-    return 0
-
-
-cdef int take_length_prefixed(const uint8_t** p, const uint8_t* end, Node* out) except -1:
-    cdef size_t size
-    out.body = p[0]
-    out.size = 0
-    if end - p[0] < 2:
-        return damaged()
-    size = load_big16(p[0])
-    out.body = p[0] + 2
-    out.size = size
-    if <size_t>(end - out.body) < size:
-        return damaged()
-    p[0] = out.body + size
-    return 0
-
-
-cdef int take_escaped(const uint8_t** p, const uint8_t* end, int tag, Buffer* room) except -1:
-    """Step over an escaped value, appending its plain bytes to `room`."""
-    cdef const uint8_t* at = p[0]
-    cdef const uint8_t* zero
-    cdef int length
-    if tag == TAG_N:
-        length = number_length(at, end - at)
-        if length < 0:
-            return damaged()
-        buffer_put(room, at, length)
-        p[0] = at + length
-        return 0
-    while True:
-        zero = <const uint8_t*>memchr(at, ESCAPE, end - at)
-        if zero == NULL or end - zero < 2:
-            return damaged()
-        buffer_put(room, at, zero - at)
-        at = zero + 2
-        if zero[1] == TERMINATOR:
-            p[0] = at
-            return 0
-        if zero[1] != ESCAPED_ZERO:
-            return damaged()
-        buffer_reserve(room, 1)[0] = 0
-        room.size += 1
-
-
-cdef bytes next_prefix(const uint8_t* data, size_t size):
-    """The smallest byte string above all that start with these bytes; None when there is none."""
-    cdef bytes result
-    while size and data[size - 1] == 0xFF:
-        size -= 1
-    if size == 0:
-        return None
-    result = copy_of(data, size)
-    # A fresh object that nobody else has seen yet.
-    (<uint8_t*>PyBytes_AS_STRING(result))[size - 1] += 1
-    return result
-
-
-# ---- stored values ------------------------------------------------------------------------------
-
-cdef inline int write_varint(uint8_t* out, uint64_t value) noexcept nogil:
-    cdef int size = 0
-    while value >= 0x80:
-        out[size] = <uint8_t>(value | 0x80)
-        value >>= 7
-        size += 1
-    out[size] = <uint8_t>value
-    return size + 1
-
-
-cdef int read_stored(bytes stored, uint64_t* item_size, const uint8_t** map_start) except -1:
-    """Read what stands before a stored map: version and size."""
-    cdef const uint8_t* p = start_of(stored)
-    cdef const uint8_t* end = end_of(stored)
-    cdef int shift = 0
-    if p == end or p[0] != RECORD_VERSION:
-        return damaged()
-    p += 1
-    item_size[0] = 0
-    while True:
-        if p == end or shift > 63:
-            return damaged()
-        item_size[0] |= <uint64_t>(p[0] & 0x7F) << shift
-        if p[0] < 0x80:
-            break
-        shift += 7
-        p += 1
-    map_start[0] = p + 1
-    return 0
-
-
-@final
-cdef class NameSet:
-    """Attribute names sorted by their bytes, for walking along an item's names."""
-
-    cdef tuple names             # of bytes, sorted; keeps what a walk borrows
-
-    def __init__(self, names):
-        self.names = tuple(sorted({name.encode() for name in names}))
-
-
-cdef bytes store(bytes item, NameSet drop, NameSet keep):
-    """Make the stored value of an item: without the names in `drop`; with a `keep` list, only the
-    names in either list count (for size) and only those of `keep` are stored."""
-    cdef Buffer out
-    cdef Node node
-    cdef Node key
-    cdef Node value
-    cdef const uint8_t* p
-    cdef const uint8_t* after
-    cdef const uint8_t* end = end_of(item)
-    cdef size_t i
-    cdef Py_ssize_t at_drop = 0
-    cdef Py_ssize_t at_keep = 0
-    cdef bint is_dropped
-    cdef bint is_kept
-    cdef size_t count = 0
-    cdef uint64_t item_size = 0
-    cdef int64_t one
-    cdef uint8_t head[1 + MAX_VARINT + MAX_MAP_HEADER]
-    cdef int head_size
-    if read_node(start_of(item), end, &node) < 0 or node.tag != TAG_M:
-        damaged()
-    p = node.body
-    buffer_init(&out)
-    try:
-        out.size = sizeof(head)
-        for i in range(node.size):
-            if read_node(p, end, &key) < 0 or key.tag != TAG_S:
-                damaged()
-            is_dropped = advance(drop.names, &at_drop, &key)
-            is_kept = True if keep is None else advance(keep.names, &at_keep, &key)
-            after = NULL
-            one = size_value(key.body + key.size, end, &after)
-            if one < 0:
-                damaged()
-            if is_dropped or is_kept:
-                item_size += key.size + one
-            if is_kept and not is_dropped:
-                buffer_put(&out, p, after - p)
-                count += 1
-            p = after
-        if p != end:
-            damaged()
-        head[0] = RECORD_VERSION
-        head_size = 1 + write_varint(head + 1, item_size)
-        head_size += write_map_header(head + head_size, count)
-        memcpy(out.data + sizeof(head) - head_size, head, head_size)
-        return copy_of(
-            out.data + sizeof(head) - head_size, out.size - sizeof(head) + head_size
-        )
-    finally:
-        buffer_free(&out)
-
-
-cdef inline bint advance(tuple names, Py_ssize_t* at, const Node* key) except -1:
-    """Move along sorted names up to the key's. Returns: whether it is there."""
-    cdef bytes name
-    cdef int order
-    while at[0] < len(names):
-        name = <bytes>names[at[0]]
-        order = compare_bytes(
-            start_of(name), <size_t>PyBytes_GET_SIZE(name), key.body, key.size
-        )
-        if order >= 0:
-            return order == 0
-        at[0] += 1
-    return False
-
-
-cdef int put_key_attribute(
-    Buffer* out, const KeyAttribute* attribute, const uint8_t* data, size_t size
-) except -1:
-    """Write a name and its key value as a pair of an encoded map."""
-    cdef uint8_t* p = buffer_reserve(out, attribute.name_size + size + 12)
-    cdef uint8_t* start = p
-    p += write_str_header(p, attribute.name_size)
-    memcpy(p, attribute.name, attribute.name_size)
-    p += attribute.name_size
-    if attribute.tag == TAG_S:
-        p += write_str_header(p, size)
-    elif attribute.tag == TAG_B:
-        p += write_bin_header(p, size)
-    else:
-        p += write_ext_header(p, size, EXT_N)
-    memcpy(p, data, size)
-    p += size
-    out.size += p - start
-    return 0
-
-
-# A value found in a tree key: where its plain bytes are.
-cdef struct KeyPart:
-    const uint8_t* data          # borrowed: from the tree key, or from the call's buffer
-    size_t size
-
-
-cdef bytes joined(
-    const KeyAttribute** attributes, const KeyPart* parts, int count, const uint8_t* map_start,
-    const uint8_t* end
-):
-    """Merge key attributes (sorted by name) into a stored map."""
-    cdef Buffer out
-    cdef Node node
-    cdef Node key
-    cdef Node value
-    cdef const uint8_t* p
-    cdef const uint8_t* after
-    cdef const uint8_t* copied
-    cdef size_t i
-    cdef int at = 0
-    cdef int order
-    if read_node(map_start, end, &node) < 0 or node.tag != TAG_M:
-        damaged()
-    buffer_init(&out)
-    try:
-        out.size += write_map_header(buffer_reserve(&out, MAX_MAP_HEADER), node.size + count)
-        p = node.body
-        copied = p
-        for i in range(node.size):
-            if at == count:
-                break
-            if read_node(p, end, &key) < 0 or key.tag != TAG_S:
-                damaged()
-            while at < count:
-                order = compare_bytes(
-                    attributes[at].name, attributes[at].name_size, key.body, key.size
-                )
-                if order == 0:
-                    damaged()
-                if order > 0:
-                    break
-                buffer_put(&out, copied, p - copied)
-                copied = p
-                put_key_attribute(&out, attributes[at], parts[at].data, parts[at].size)
-                at += 1
-            if read_node(key.body + key.size, end, &value) < 0:
-                damaged()
-            after = skip_node(&value, end)
-            if after == NULL:
-                damaged()
-            p = after
-        # What is behind the last key attribute is copied unread; decoding checks it.
-        if at < count:
-            buffer_put(&out, copied, p - copied)
-            copied = p
-            while at < count:
-                put_key_attribute(&out, attributes[at], parts[at].data, parts[at].size)
-                at += 1
-        buffer_put(&out, copied, end - copied)
-        return copy_of(out.data, out.size)
-    finally:
-        buffer_free(&out)
-
-
-cdef class KeySchema:
-    """Key attributes with their names held; the base of TableKeys and IndexKeys."""
-
-    cdef list _names             # of bytes; what KeyAttribute.name borrows
-    cdef KeyAttribute attributes[MAX_KEY_ATTRIBUTES]
-    cdef int count
-
-    cdef int add(self, name, type_name, bint is_hash) except -1:
-        cdef bytes encoded = name.encode()
-        if type_name not in ("S", "N", "B"):
-            raise ValueError(f"key attributes are S, N or B, not {type_name!r}")
-        if self.count == MAX_KEY_ATTRIBUTES:
-            raise ValueError("too many key attributes")
-        self._names.append(encoded)
-        self.attributes[self.count].name = start_of(encoded)
-        self.attributes[self.count].name_size = len(encoded)
-        self.attributes[self.count].tag = TAG_NAMES.index(type_name)
-        self.attributes[self.count].is_hash = is_hash
-        self.count += 1
-        return 0
-
-    cdef int by_name(self, int start, int stop, int* order) except -1:
-        """Indices of attributes[start:stop] sorted by name, one for each name. Returns: how many."""
-        cdef int count = 0
-        cdef dict first = {}
-        for i in range(start, stop):
-            first.setdefault(self._names[i], i)
-        for name in sorted(first):
-            order[count] = first[name]
-            count += 1
-        return count
-
-
-cdef int find_key_value(
-    const KeyAttribute* attribute, bytes item, Node* out
-) except -1:
-    """Returns: whether the item has the attribute."""
-    cdef int found = find_attribute(
-        start_of(item), end_of(item), attribute.name, attribute.name_size, out
-    )
-    if found < 0:
-        return damaged()
-    return found
-
-
-cdef int check_map_shape(KeySchema schema, bytes key, int* order, int count) except -1:
-    """Raise "schema" unless the encoded map holds exactly these attributes, of the right types."""
-    cdef Node node
-    cdef Node value
-    cdef int i
-    if read_node(start_of(key), end_of(key), &node) < 0:
-        return damaged()
-    if node.tag != TAG_M or node.size != <size_t>count:
-        raise KeyProblem("schema")
-    for i in range(count):
-        if not find_key_value(&schema.attributes[order[i]], key, &value):
-            raise KeyProblem("schema", name_of(&schema.attributes[order[i]]))
-        if value.tag != schema.attributes[order[i]].tag:
-            raise KeyProblem("schema", name_of(&schema.attributes[order[i]]))
-    return 0
 
 
 cdef tuple hash_bounds(segment, total):
@@ -571,15 +88,13 @@ cdef class TableKeys(KeySchema):
     cdef int _order[2]           # the attributes' indices, sorted by name
 
     def __init__(self, partition_name, partition_type, sort_name=None, sort_type=None):
-        self._names = []
-        self.count = 0
         self.add(partition_name, partition_type, True)
         self.names = (partition_name,)
         if sort_name is not None:
             self.add(sort_name, sort_type, False)
             self.names = (partition_name, sort_name)
         self._dropped = NameSet(self.names)
-        if self.by_name(0, self.count, self._order) != self.count:
+        if self.by_name(self._order) != self.count:
             raise ValueError("partition key and sort key have the same name")
 
     cdef bytes tree_key(self, bytes item):
@@ -610,12 +125,9 @@ cdef class TableKeys(KeySchema):
         """Find partition key and sort key in a tree key."""
         cdef const uint8_t* p = start_of(tree_key) + HASH_BYTES
         cdef const uint8_t* end = end_of(tree_key)
-        cdef Node pk
         if PyBytes_GET_SIZE(tree_key) < HASH_BYTES:
             return damaged()
-        take_length_prefixed(&p, end, &pk)
-        parts[0].data = pk.body
-        parts[0].size = pk.size
+        take_length_prefixed(&p, end, &parts[0])
         parts[1].data = p
         parts[1].size = end - p
         if self.count == 1 and p != end:
@@ -639,7 +151,7 @@ cdef class TableKeys(KeySchema):
 
     def encode_key(self, bytes key not None):
         """Return the tree key of an encoded map of exactly the key attributes."""
-        check_map_shape(self, key, self._order, self.count)
+        self.check_map(key, self._order, self.count)
         return self.tree_key(key)
 
     def strip(self, bytes item not None):
@@ -696,7 +208,7 @@ cdef class TableKeys(KeySchema):
                 raise ValueError("a table has one sort attribute")
             op, operands = "=", equalities
         if op is None:
-            return prefix, next_prefix(start_of(prefix), len(prefix))
+            return prefix, next_prefix(prefix)
         if self.count == 1:
             raise ValueError("the table has no sort key")
         return table_range(&self.attributes[1], prefix, op, operands)
@@ -704,51 +216,6 @@ cdef class TableKeys(KeySchema):
     def hash_range(self, segment, total):
         """Return (lower, upper) of one segment of a parallel scan; upper is None at the end."""
         return hash_bounds(segment, total)
-
-
-cdef tuple checked_operands(
-    const KeyAttribute* attribute, str op, object operands, bint* is_prefix
-):
-    """Check number, types and sizes of operands; the sort key bytes they stand for."""
-    cdef Node node
-    cdef list result = []
-    if op not in RANGE_OPERATORS:
-        raise ValueError(f"unknown operator {op!r}")
-    if len(operands) != (2 if op == "BETWEEN" else 1):
-        raise ValueError(f"wrong number of operands for {op}: {len(operands)}")
-    is_prefix[0] = op == "begins_with"
-    if is_prefix[0] and attribute.tag == TAG_N:
-        raise_key_problem("type", attribute, TAG_N, 0)
-    for operand in operands:
-        read_operand(attribute, operand, &node)
-        if node.size == 0 and op == "=":
-            raise_key_problem("empty", attribute, node.tag, 0)
-        if node.size > MAX_SORT:
-            raise_key_problem("too_long", attribute, node.tag, node.size)
-        result.append(copy_of(node.body, node.size))
-    return tuple(result)
-
-
-cdef tuple table_range(const KeyAttribute* attribute, bytes prefix, str op, object operands):
-    """The range of a sort key that is the raw end of its tree keys."""
-    cdef bint is_prefix = False
-    cdef tuple values = checked_operands(attribute, op, operands, &is_prefix)
-    cdef bytes low = prefix + values[0]
-    cdef bytes end = next_prefix(start_of(prefix), len(prefix))
-    # Nothing lies between a byte string and itself followed by a zero.
-    if op == "=":
-        return low, low + b"\0"
-    if op == "<":
-        return prefix, low
-    if op == "<=":
-        return prefix, low + b"\0"
-    if op == ">":
-        return low + b"\0", end
-    if op == ">=":
-        return low, end
-    if op == "BETWEEN":
-        return low, prefix + values[1] + b"\0"
-    return low, next_prefix(start_of(low), len(low))
 
 
 # ---- index keys ---------------------------------------------------------------------------------
@@ -772,7 +239,9 @@ cdef class IndexKeys(KeySchema):
     cdef NameSet _dropped        # every name the tree key holds
     cdef NameSet _kept           # None: all attributes are projected
 
-    def __init__(self, kind, TableKeys table not None, hash_attributes, range_attributes, projection):
+    def __init__(
+        self, kind, TableKeys table not None, hash_attributes, range_attributes, projection
+    ):
         if kind not in ("LSI", "GSI"):
             raise ValueError(f"unknown kind of index {kind!r}")
         if not 1 <= len(hash_attributes) <= 4 or len(range_attributes) > 4:
@@ -780,8 +249,6 @@ cdef class IndexKeys(KeySchema):
         self.kind = kind
         self.table = table
         self._is_local = kind == "LSI"
-        self._names = []
-        self.count = 0
         if self._is_local and (
             hash_attributes[0][0] != table.names[0]
             or len(hash_attributes) > 1
@@ -797,7 +264,7 @@ cdef class IndexKeys(KeySchema):
             self.add(name, type_name, False)
         for i, name in enumerate(table.names):
             self.add(name, TAG_NAMES[table.attributes[i].tag], i == 0)
-        self._order_count = self.by_name(0, self.count, self._order)
+        self._order_count = self.by_name(self._order)
         self.names = tuple(dict.fromkeys(name.decode() for name in self._names))
         self._dropped = NameSet(self.names)
         projection_type, included = projection
@@ -871,16 +338,13 @@ cdef class IndexKeys(KeySchema):
         """Find the values of all attributes in a tree key; unescaped ones go into `room`."""
         cdef const uint8_t* p = start_of(tree_key) + HASH_BYTES
         cdef const uint8_t* end = end_of(tree_key)
-        cdef Node value
         cdef size_t starts[MAX_KEY_ATTRIBUTES]
         cdef int first = self._hashes + self._ranges
         cdef int i
         if PyBytes_GET_SIZE(tree_key) < HASH_BYTES:
             return damaged()
         for i in range(self._hashes):
-            take_length_prefixed(&p, end, &value)
-            parts[i].data = value.body
-            parts[i].size = value.size
+            take_length_prefixed(&p, end, &parts[i])
         for i in range(self._hashes, first):
             starts[i] = room.size
             take_escaped(&p, end, self.attributes[i].tag, room)
@@ -890,9 +354,7 @@ cdef class IndexKeys(KeySchema):
         if self._is_local:
             parts[first] = parts[0]
         else:
-            take_length_prefixed(&p, end, &value)
-            parts[first].data = value.body
-            parts[first].size = value.size
+            take_length_prefixed(&p, end, &parts[first])
         if self.count == first + 2:
             parts[first + 1].data = p
             parts[first + 1].size = end - p
@@ -922,7 +384,7 @@ cdef class IndexKeys(KeySchema):
 
     def encode_key(self, bytes key not None):
         """Return the tree key of an encoded map of exactly `names` (an ExclusiveStartKey)."""
-        check_map_shape(self, key, self._order, self._order_count)
+        self.check_map(key, self._order, self._order_count)
         return self.tree_key(key)
 
     def entry(self, bytes item not None):
@@ -957,7 +419,9 @@ cdef class IndexKeys(KeySchema):
         buffer_init(&out)
         try:
             self.split(tree_key, parts, &room)
-            write_hash(buffer_reserve(&out, HASH_BYTES), hash64(parts[first].data, parts[first].size))
+            write_hash(
+                buffer_reserve(&out, HASH_BYTES), hash64(parts[first].data, parts[first].size)
+            )
             out.size = HASH_BYTES
             put_length_prefixed(&out, parts[first].data, parts[first].size)
             if self.count == first + 2:
@@ -1002,48 +466,9 @@ cdef class IndexKeys(KeySchema):
         for i, value in enumerate(equalities):
             base += escaped_operand(&self.attributes[self._hashes + i], "=", value)
         if op is None:
-            return base, next_prefix(start_of(base), len(base))
+            return base, next_prefix(base)
         return index_range(&self.attributes[at], base, op, operands)
 
     def hash_range(self, segment, total):
         """Return (lower, upper) of one segment of a parallel scan; upper is None at the end."""
         return hash_bounds(segment, total)
-
-
-cdef bytes escaped_operand(const KeyAttribute* attribute, str op, bytes operand):
-    """The escaped bytes an operand stands for, ended unless they are a prefix."""
-    cdef bint is_prefix = False
-    cdef Node node
-    cdef Buffer out
-    checked_operands(attribute, op, (operand,), &is_prefix)
-    read_operand(attribute, operand, &node)
-    buffer_init(&out)
-    try:
-        put_escaped(&out, &node, not is_prefix)
-        return copy_of(out.data, out.size)
-    finally:
-        buffer_free(&out)
-
-
-cdef tuple index_range(const KeyAttribute* attribute, bytes base, str op, object operands):
-    """The range of a range attribute that is followed by other parts in its tree keys."""
-    cdef bint is_prefix = False
-    cdef bytes low
-    cdef bytes high
-    checked_operands(attribute, op, operands, &is_prefix)
-    low = base + escaped_operand(attribute, "begins_with" if is_prefix else "<", operands[0])
-    end = next_prefix(start_of(base), len(base))
-    # Every key with this value starts with `low`, which no other value's bytes start with.
-    after = next_prefix(start_of(low), len(low))
-    if op in ("=", "begins_with"):
-        return low, after
-    if op == "<":
-        return base, low
-    if op == "<=":
-        return base, after
-    if op == ">":
-        return after, end
-    if op == ">=":
-        return low, end
-    high = base + escaped_operand(attribute, "<", operands[1])
-    return low, next_prefix(start_of(high), len(high))

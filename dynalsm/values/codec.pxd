@@ -29,7 +29,9 @@ cdef enum Tag:                   # in memory only
     TAG_BS = 10
 
 cdef enum:
-    MAX_DEPTH = 256              # of decoders; encoders are held to 32 by default, never above this
+    # Of decoders; encoders are held to 32 by default, and never reach it. At most 1.5 KB of stack
+    # a level keeps it far inside the smallest thread stack (512 KB).
+    MAX_DEPTH = 128
 
 # One value as found in place. Borrowed: valid while the encoded bytes live.
 cdef struct Node:
@@ -273,6 +275,37 @@ cdef inline int64_t count_members(const Node* node) noexcept nogil:
             return -1
         count += 1
     return count
+
+
+# Whether one of the elements of a list or members of a set is the given whole encoded value.
+# Returns: 1, 0, or -1 when the bytes are damaged.
+cdef inline int contains_value(
+    const Node* node, const uint8_t* end, const uint8_t* value, size_t value_size
+) noexcept nogil:
+    cdef const uint8_t* p = node.body
+    cdef const uint8_t* after
+    cdef size_t rest = node.size
+    if node.tag != TAG_L:
+        end = node.body + node.size
+    while rest if node.tag == TAG_L else p < end:
+        after = skip_value(p, end)
+        if after == NULL:
+            return -1
+        if equal_values(p, after - p, value, value_size):
+            return 1
+        p = after
+        rest -= 1
+    return 0
+
+
+# Length of UTF-8 text in UTF-16 units: what size() of a string counts.
+cdef inline size_t utf16_units(const uint8_t* text, size_t size) noexcept nogil:
+    cdef size_t units = 0
+    cdef size_t i
+    for i in range(size):
+        # Every byte but the continuations starts a character; four-byte ones take two units.
+        units += ((text[i] & 0xC0) != 0x80) + (text[i] >= 0xF0)
+    return units
 
 
 # DynamoDB's size of one node that is no container (reference 2.3), or -1.

@@ -27,7 +27,9 @@ from dynalsm.values.names cimport Span, compare_spans, release_spans, set_span, 
 from dynalsm.values.decode import decode_value
 
 cdef extern from "Python.h":
-    const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
+    # NULL with an error set when the text has lone surrogates; such names exist in no item.
+    const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size)
+    void PyErr_Clear()
 
 cdef enum:
     MAX_MAP_HEADER = 5
@@ -56,9 +58,11 @@ cdef int find_by_name(bytes item, object name, Node* out) except -1:
     """Returns: 1 with *out set, or 0."""
     cdef Py_ssize_t size = 0
     cdef const char* text = PyUnicode_AsUTF8AndSize(name, &size)
-    cdef int found = find_attribute(
-        start_of(item), end_of(item), <const uint8_t*>text, <size_t>size, out
-    )
+    cdef int found
+    if text == NULL:
+        PyErr_Clear()
+        return 0
+    found = find_attribute(start_of(item), end_of(item), <const uint8_t*>text, <size_t>size, out)
     if found < 0:
         return damaged()
     return found
@@ -110,11 +114,11 @@ def attribute_names(bytes item not None):
     cdef Node key
     cdef const uint8_t* p
     cdef const uint8_t* end = end_of(item)
-    cdef size_t rest
+    cdef size_t _
     cdef list names = []
     read_item(item, &node)
     p = node.body
-    for rest in range(node.size):
+    for _ in range(node.size):
         p = next_pair(p, end, &key)
         names.append((<const char*>key.body)[:key.size].decode("utf-8"))
     return names
@@ -149,7 +153,6 @@ cdef class NameList:
         cdef list entries = list(source.items()) if isinstance(source, dict) else list(source)
         cdef Py_ssize_t size = 0
         cdef const char* text
-        cdef size_t i
         self.count = 0
         self.spans = <Span*>malloc((len(entries) + 1) * sizeof(Span))
         if self.spans == NULL:
@@ -159,6 +162,11 @@ cdef class NameList:
             if not isinstance(name, str):
                 raise TypeError(f"attribute names are str, not {type(name)}")
             text = PyUnicode_AsUTF8AndSize(name, &size)
+            if text == NULL:
+                PyErr_Clear()
+                if value is not None:
+                    raise ValueError("a name is not valid Unicode")
+                continue
             set_span(&self.spans[self.count], <const uint8_t*>text, <size_t>size)
             Py_INCREF(name)
             self.spans[self.count].owner = <PyObject*>name
@@ -210,7 +218,7 @@ cdef bytes filtered(bytes item, NameList names, bint keep):
     cdef const uint8_t* p = NULL
     cdef const uint8_t* after
     cdef const uint8_t* end = end_of(item)
-    cdef size_t rest
+    cdef size_t _
     cdef size_t at = 0
     cdef size_t count = 0
     cdef bint is_named
@@ -219,7 +227,7 @@ cdef bytes filtered(bytes item, NameList names, bint keep):
     buffer_init(&out)
     try:
         out.size = MAX_MAP_HEADER
-        for rest in range(node.size):
+        for _ in range(node.size):
             after = next_pair(p, end, &key)
             set_span(&span, key.body, key.size)
             while at < names.count and compare_spans(&names.spans[at], &span) < 0:
@@ -254,18 +262,19 @@ def merge(bytes item not None, dict attributes not None):
     cdef const uint8_t* p = NULL
     cdef const uint8_t* after
     cdef const uint8_t* end = end_of(item)
-    cdef size_t rest
+    cdef size_t _
     cdef size_t at = 0
     cdef size_t count = 0
     read_item(item, &node)
-    for rest in range(names.count):
-        if names.spans[rest].value == NULL:
+    for at in range(names.count):
+        if names.spans[at].value == NULL:
             raise TypeError("encoded values are bytes, not None")
     p = node.body
+    at = 0
     buffer_init(&out)
     try:
         out.size = MAX_MAP_HEADER
-        for rest in range(node.size):
+        for _ in range(node.size):
             after = next_pair(p, end, &key)
             set_span(&span, key.body, key.size)
             while at < names.count and compare_spans(&names.spans[at], &span) < 0:

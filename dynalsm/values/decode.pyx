@@ -7,7 +7,6 @@ docs/format-items.md. Thread safety: the caches are guarded by the GIL; everythi
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.dict cimport PyDict_SetItem
-from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.unicode cimport PyUnicode_DecodeASCII, PyUnicode_DecodeUTF8
@@ -169,19 +168,11 @@ cdef dict read_map(Reader* reader, size_t count, int depth, Decoder decoder):
 
 cdef list read_list(Reader* reader, size_t count, int depth, Decoder decoder):
     cdef list result
-    cdef size_t i
     check_read_depth(depth)
-    if count <= 8:
-        # Built whole, so that an error leaves no list with holes for the garbage collector.
-        result = []
-        for i in range(count):
-            result.append(decoder(reader, depth))
-        return result
-    result = PyList_New(<Py_ssize_t>count)
-    for i in range(count):
-        value = decoder(reader, depth)
-        Py_INCREF(value)
-        PyList_SET_ITEM(result, <Py_ssize_t>i, value)
+    result = []
+    while count:
+        result.append(decoder(reader, depth))
+        count -= 1
     return result
 
 

@@ -152,8 +152,8 @@ cdef bint is_native_binary(object value) except -1:
     if isinstance(value, (bytes, bytearray)):
         return True
     # boto3's Binary, without importing boto3.
-    return type(value).__name__ == "Binary" and isinstance(
-        getattr(value, "value", None), (bytes, bytearray)
+    return isinstance(getattr(value, "value", None), (bytes, bytearray)) and any(
+        [base.__name__ == "Binary" for base in type(value).__mro__]
     )
 
 

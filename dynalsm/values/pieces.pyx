@@ -257,7 +257,7 @@ cdef int raise_duplicate(uint8_t ext, list members) except -1:
 # ---- one call -----------------------------------------------------------------------------------
 
 cdef int set_options(Options* options, int depth_limit, int form) except -1:
-    options.depth_limit = depth_limit if depth_limit < MAX_DEPTH else MAX_DEPTH
+    options.depth_limit = depth_limit if depth_limit < MAX_DEPTH else MAX_DEPTH - 1
     options.form = form
     return 0
 

@@ -1,0 +1,24 @@
+# Stored values: what lies under a tree key. See stored.pyx.
+
+from libc.stdint cimport uint8_t, uint64_t
+
+from dynalsm.model.key_parts cimport KeyAttribute, KeyPart
+
+
+# Attribute names sorted by their bytes, for walking along an item's names.
+cdef class NameSet:
+    cdef tuple names             # of bytes, sorted; keeps what a walk borrows
+
+
+# Make the stored value of an item without the names in `drop`. With a `keep` list only the names
+# in either list count (for size), and only those of `keep` are stored.
+cdef bytes store(bytes item, NameSet drop, NameSet keep)
+
+# Read what stands before a stored map: version and size.
+cdef int read_stored(bytes stored, uint64_t* item_size, const uint8_t** map_start) except -1
+
+# Merge key attributes (sorted by name) into a stored map.
+cdef bytes joined(
+    const KeyAttribute** attributes, const KeyPart* parts, int count, const uint8_t* map_start,
+    const uint8_t* end
+)
