@@ -287,7 +287,7 @@ cdef inline int contains_value(
     cdef size_t rest = node.size
     if node.tag != TAG_L:
         end = node.body + node.size
-    while rest if node.tag == TAG_L else p < end:
+    while (node.tag == TAG_L and rest != 0) or (node.tag != TAG_L and p < end):
         after = skip_value(p, end)
         if after == NULL:
             return -1
