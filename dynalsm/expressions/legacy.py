@@ -11,7 +11,7 @@ Invariants: (1) attribute names are literal: dots and brackets in them mean noth
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
@@ -33,6 +33,7 @@ from dynalsm.expressions.bind import Condition
 from dynalsm.expressions.error import ExpressionError
 from dynalsm.expressions.evaluate import MISSING, Item, Values, type_tag
 from dynalsm.expressions.keycondition import KeyCondition
+from dynalsm.expressions.placeholders import name_problem
 from dynalsm.expressions.projection import Projection
 from dynalsm.expressions.update import (
     KEEP,
@@ -80,6 +81,13 @@ def _invalid(message: str) -> ExpressionError:
     return ExpressionError(_INVALID + message, error.PARAMETER)
 
 
+def _check_names(names: Iterable[str]) -> None:
+    for name in names:
+        why = name_problem(name)
+        if why is not None:
+            raise _invalid(why)
+
+
 def bind_expected(
     expected: Mapping[str, Mapping[str, Any]] | None, conditional_operator: str | None = None
 ) -> Condition | None:
@@ -87,6 +95,7 @@ def bind_expected(
     _check_conditional_operator(expected, conditional_operator)
     if not expected:
         return None
+    _check_names(expected)
     terms = [_expected_term(name, condition) for name, condition in expected.items()]
     return _joined(terms, conditional_operator)
 
@@ -98,6 +107,7 @@ def bind_filter(
     _check_conditional_operator(conditions, conditional_operator)
     if not conditions:
         return None
+    _check_names(conditions)
     for condition in conditions.values():
         _check_condition(condition["ComparisonOperator"], _values(condition))
     terms = [
@@ -121,6 +131,7 @@ def bind_key_conditions(conditions: Mapping[str, Mapping[str, Any]]) -> KeyCondi
 
 def bind_attributes_to_get(names: Sequence[str]) -> Projection:
     """Compile AttributesToGet. Raises: ExpressionError for a name given twice."""
+    _check_names(names)
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -131,6 +142,7 @@ def bind_attributes_to_get(names: Sequence[str]) -> Projection:
 
 def bind_attribute_updates(updates: Mapping[str, Mapping[str, Any]]) -> Update:
     """Compile AttributeUpdates. Raises: ExpressionError."""
+    _check_names(updates)
     actions = []
     for name, update in updates.items():
         action = update.get("Action") or "PUT"

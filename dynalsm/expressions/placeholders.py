@@ -72,24 +72,26 @@ def check_placeholder_keys(
     if names is not None:
         _check_keys("Names", names, _NAME_KEY)
         for key, name in names.items():
-            if not name:
-                raise _invalid_name("Empty attribute name", key)
-            if len(name) * 4 > MAX_ATTRIBUTE_NAME_BYTES and (
-                len(name.encode("utf-8", "surrogatepass")) > MAX_ATTRIBUTE_NAME_BYTES
-            ):
-                raise _invalid_name(
-                    "Attribute name is too large, must be less than "
-                    f"{MAX_ATTRIBUTE_NAME_BYTES + 1} bytes",
-                    key,
+            why = name_problem(name)
+            if why is not None:
+                raise ExpressionError(
+                    f"ExpressionAttributeNames contains invalid value: {why} for key {key}",
+                    error.PLACEHOLDER,
                 )
     if values is not None:
         _check_keys("Values", values, _VALUE_KEY)
 
 
-def _invalid_name(why: str, key: str) -> ExpressionError:
-    return ExpressionError(
-        f"ExpressionAttributeNames contains invalid value: {why} for key {key}", error.PLACEHOLDER
-    )
+def name_problem(name: str) -> str | None:
+    """Say what makes a string unfit to be an attribute name, None when nothing does."""
+    if not name:
+        return "Empty attribute name"
+    if len(name) * 4 > MAX_ATTRIBUTE_NAME_BYTES and (
+        len(name.encode("utf-8", "surrogatepass")) > MAX_ATTRIBUTE_NAME_BYTES
+    ):
+        limit = MAX_ATTRIBUTE_NAME_BYTES + 1
+        return f"Attribute name is too large, must be less than {limit} bytes"
+    return None
 
 
 def _check_keys(which: str, given: Mapping[str, Any], form: re.Pattern[str]) -> None:

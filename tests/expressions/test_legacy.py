@@ -244,6 +244,20 @@ def test_attribute_updates_returned():
     assert made.updated_new(made.apply(ITEM).item) == {"n": "x", "c": "y"}
 
 
+@pytest.mark.parametrize(
+    ("name", "message"), [("", "Empty attribute name"), ("x" * 65536, "65536")]
+)
+def test_names(name, message):
+    for action in (
+        lambda: bind_attributes_to_get([name]),
+        lambda: bind_attribute_updates({name: {"Value": "x"}}),
+        lambda: bind_expected({name: term("NULL")}),
+        lambda: bind_filter({name: term("NULL")}),
+    ):
+        assert message in why(action)
+    assert bind_attributes_to_get(["x" * 65535])
+
+
 def test_attributes_to_get():
     made = bind_attributes_to_get(["n", "a.b", "zz"])
     assert made.apply(ITEM) == {"n": number(5), "a.b": "dotted"} and made.is_top_level
