@@ -86,12 +86,6 @@ def unsupported(what: str) -> str:
 
 # Keys in items and Key parameters (reference 13.5).
 KEY_SCHEMA_MISMATCH = "The provided key element does not match the schema"
-PARTITION_KEY_TOO_LONG = (
-    INVALID + "Size of hashkey has exceeded the maximum size limit of2048 bytes"
-)
-SORT_KEY_TOO_LONG = (
-    INVALID + "Aggregated size of all range keys has exceeded the size limit of 1024 bytes"
-)
 
 
 def key_missing(name: str) -> str:

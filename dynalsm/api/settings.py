@@ -234,9 +234,7 @@ def _policy(database: Any, arn: str, name: str) -> Policy | None:
     table, label = resource(database, arn, name)
     if label is None:
         return _tagged_table(database, arn, name).schema.policy
-    if not any(
-        (record.table, record.label) == (table, label) for record in database.catalog.logs()
-    ):
+    if database.catalog.find_log(table, label) is None:
         raise errors.API_ERRORS["ResourceNotFoundException"](
             f"{messages.NOT_FOUND}: Stream: {label} not found for Table: {table}"
         )

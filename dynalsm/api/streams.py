@@ -38,7 +38,11 @@ def list_streams(database: Any, request: Request, _form: Any) -> Reply:
     wanted = request.get("TableName")
     table = None if wanted is None else names.plain_name(database.settings, wanted)
     records = sorted(
-        (record for record in _shown(database) if table in (None, record.table)),
+        (
+            record
+            for record in database.catalog.logs()
+            if table in (None, record.table) and _is_shown(database, record)
+        ),
         key=_list_key,
     )
     first = 0
@@ -124,14 +128,13 @@ def get_records(database: Any, request: Request, form: Any) -> Reply:
 # Streams.
 
 
-def _shown(database: Any) -> list[ChangelogRecord]:
-    """Return the streams that exist: those that are open or were until a day ago."""
-    oldest = database.settings.clock() - database.settings.stream_retention_seconds
-    return [
-        record
-        for record in database.catalog.logs()
-        if record.is_stream and (record.closed_at is None or record.closed_at > oldest)
-    ]
+def _is_shown(database: Any, record: ChangelogRecord) -> bool:
+    """Return whether a changelog is a stream that is open, or was until a day ago."""
+    if record.closed_at is None:
+        return record.is_stream
+    settings = database.settings
+    oldest: float = settings.clock() - settings.stream_retention_seconds
+    return record.is_stream and record.closed_at > oldest
 
 
 def _list_key(record: ChangelogRecord | tuple[str, str]) -> tuple[str, str]:
@@ -152,12 +155,16 @@ def _parse_arn(arn: str) -> tuple[str, str]:
 
 def _open(database: Any, arn: str) -> Changelog:
     """Return the stream. Raises: ValidationException, ResourceNotFoundException."""
-    table, label = _parse_arn(arn)
-    for record in _shown(database):
-        if (record.table, record.label) == (table, label) and _arn(database, record) == arn:
-            opened: Changelog = database.catalog.open_log(record)
-            return opened
-    raise errors.API_ERRORS["ResourceNotFoundException"](messages.stream_not_found(arn))
+    record = database.catalog.find_log(*_parse_arn(arn))
+    if record is None or not _is_shown(database, record) or _arn(database, record) != arn:
+        raise errors.API_ERRORS["ResourceNotFoundException"](messages.stream_not_found(arn))
+    try:
+        opened: Changelog = database.catalog.open_log(record)
+    except KeyError:  # trimmed away in this moment
+        raise errors.API_ERRORS["ResourceNotFoundException"](
+            messages.stream_not_found(arn)
+        ) from None
+    return opened
 
 
 # Shards and sequence numbers.

@@ -110,6 +110,8 @@ class Catalog:
         # Guarded by mutex for changes; replaced, never changed in place, so reads need no lock.
         self._tables: dict[str, TableHandle] = {}
         self._logs: dict[tuple[str, str], ChangelogRecord] = {}
+        # The same records by (table name, label), for those that know an ARN.
+        self._logs_by_name: dict[tuple[str, str], ChangelogRecord] = {}
         if CATALOG_TREE in engine.tree_names():
             self.tree = engine.tree(CATALOG_TREE)
         else:
@@ -144,6 +146,10 @@ class Catalog:
     def log(self, record: ChangelogRecord) -> ChangelogRecord:
         """Return the newest version of a changelog's record."""
         return self._logs[record.table_id, record.label]
+
+    def find_log(self, table: str, label: str) -> ChangelogRecord | None:
+        """Return the record of the changelog with this label of a table, past ones too."""
+        return self._logs_by_name.get((table, label))
 
     def open_log(self, record: ChangelogRecord) -> Changelog:
         """Return a changelog for reading. Raises: KeyError when it has been trimmed away."""
@@ -184,14 +190,17 @@ class Catalog:
         """Delete a table and its trees; its stream stays. Returns the last handle."""
         with self.mutex:
             handle = self._tables[name]
-            self._publish({key: value for key, value in self._tables.items() if key != name})
+            before = self._tables
+            self._tables = {key: value for key, value in before.items() if key != name}
             self.barrier()
             batch = self.engine.batch()
             batch.delete(self.tree, record_key(_TABLE, name))
             log = self._logs.get((handle.schema.id, handle.schema.changelog or ""))
-            if log is not None:
-                self._put_log(batch, self._closed(log))
-            self.engine.write(batch, sync=True)
+            try:
+                self._write_logs(batch, [] if log is None else [self._closed(log)])
+            except BaseException:
+                self._tables = before
+                raise
             for tree_name, _ in _tree_names(handle.schema):
                 self._forget_tree(tree_name)
             return handle
@@ -199,16 +208,13 @@ class Catalog:
     def _store(self, schema: TableSchema, old: TableHandle | None = None) -> TableHandle:
         self.engine.write(self._put_table(schema), sync=True)
         handle = self._open(schema, old)
-        self._publish({**self._tables, schema.name: handle})
+        self._tables = {**self._tables, schema.name: handle}
         return handle
 
     def _put_table(self, schema: TableSchema) -> Any:
         batch = self.engine.batch()
         batch.put(self.tree, record_key(_TABLE, schema.name), schemas.pack(schema))
         return batch
-
-    def _publish(self, tables: dict[str, TableHandle]) -> None:
-        self._tables = tables
 
     def _forget_tree(self, name: str) -> None:
         self.engine.drop_tree(name)
@@ -220,33 +226,25 @@ class Catalog:
         """Make a changelog durable; `replace` with a schema that names it starts it."""
         with self.mutex:
             self.engine.create_tree(record.tree_name)
-            batch = self.engine.batch()
-            self._put_log(batch, record)
-            self.engine.write(batch, sync=True)
+            self._write_logs(self.engine.batch(), [record])
 
     def close_log(self, table_id: str, label: str) -> None:
         """Note that a changelog gets no more records. Call it after `replace`."""
         with self.mutex:
-            batch = self.engine.batch()
-            self._put_log(batch, self._closed(self._logs[table_id, label]))
-            self.engine.write(batch, sync=True)
+            self._write_logs(self.engine.batch(), [self._closed(self._logs[table_id, label])])
 
     def update_log(self, record: ChangelogRecord) -> None:
         """Make a changed record durable. An open table goes on with the old one until `replace`."""
         with self.mutex:
-            batch = self.engine.batch()
-            self._put_log(batch, record)
-            self.engine.write(batch, sync=True)
+            self._write_logs(self.engine.batch(), [record])
 
     def drop_log(self, record: ChangelogRecord) -> None:
         """Delete a changelog and its records."""
         with self.mutex:
-            self._logs = {
-                key: value
-                for key, value in self._logs.items()
-                if key != (record.table_id, record.label)
-            }
             self.tree.delete(_log_key(record), sync=True)
+            logs = dict(self._logs)
+            del logs[record.table_id, record.label]
+            self._set_logs(logs)
             self._forget_tree(record.tree_name)
 
     def _closed(self, log: ChangelogRecord) -> ChangelogRecord:
@@ -254,9 +252,18 @@ class Catalog:
             log, closed_at=self.settings.clock(), end_seqno=self.engine.last_seqno
         )
 
-    def _put_log(self, batch: Any, record: ChangelogRecord) -> None:
-        batch.put(self.tree, _log_key(record), record.pack())
-        self._logs = {**self._logs, (record.table_id, record.label): record}
+    def _write_logs(self, batch: Any, records: list[ChangelogRecord]) -> None:
+        """Commit a batch together with changed records, then show them."""
+        for record in records:
+            batch.put(self.tree, _log_key(record), record.pack())
+        self.engine.write(batch, sync=True)
+        self._set_logs(
+            {**self._logs, **{(record.table_id, record.label): record for record in records}}
+        )
+
+    def _set_logs(self, logs: dict[tuple[str, str], ChangelogRecord]) -> None:
+        self._logs = logs
+        self._logs_by_name = {(log.table, log.label): log for log in logs.values()}
 
     # Records of other parts of the model.
 
@@ -284,12 +291,12 @@ class Catalog:
 
     def _load(self) -> None:
         is_clean = self._take_clean_mark()
-        self._logs = {}
-        for _, packed in self._packed(_LOG):
-            record = unpack_record(packed)
-            self._logs[record.table_id, record.label] = record
+        records = [unpack_record(packed) for _, packed in self._packed(_LOG)]
+        self._set_logs({(record.table_id, record.label): record for record in records})
         found = [schemas.unpack(packed) for _, packed in self._packed(_TABLE)]
-        self._sweep(found)
+        if not self.engine.read_only:
+            self._sweep(found)
+            self._end_orphans(found)
         self._tables = {
             schema.name: self._open(schema, None, is_exact=is_clean) for schema in found
         }
@@ -313,8 +320,6 @@ class Catalog:
 
     def _sweep(self, found: list[TableSchema]) -> None:
         """Drop trees that a crash left without a record, and make those that it left out."""
-        if self.engine.read_only:
-            return
         wanted = dict(pair for schema in found for pair in _tree_names(schema))
         wanted.update((record.tree_name, False) for record in self._logs.values())
         existing = set(self.engine.tree_names())
@@ -324,6 +329,19 @@ class Catalog:
         for name, hashed in wanted.items():
             if name not in existing:
                 self.engine.create_tree(name, hashed=hashed)
+
+    def _end_orphans(self, found: list[TableSchema]) -> None:
+        """Close changelogs that no table records to: a crash came before close_log did.
+
+        One that has no records was never in use (the crash came before `create` or `replace`).
+        """
+        used = {(schema.id, schema.changelog) for schema in found}
+        for key, log in list(self._logs.items()):
+            if log.closed_at is None and key not in used:
+                if self.engine.tree(log.tree_name).cursor(values=False).next_chunk(1):
+                    self.close_log(*key)
+                else:
+                    self.drop_log(log)
 
     def _open(
         self, schema: TableSchema, old: TableHandle | None, *, is_exact: bool = True

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from dynalsm import errors
 from dynalsm.database import Database
 from dynalsm.model import schema as schemas
+from dynalsm.model import streams
 from dynalsm.model.catalog import Catalog
 from dynalsm.model.schema import (
     CREATING,
@@ -125,6 +127,42 @@ def test_crash_while_an_index_is_deleted() -> None:
     catalog.tree.put(b"table\0Music", schemas.pack(schema()))
     opened(engine)
     assert engine.tree_names() == ["catalog", "t/id-Music"]
+
+
+def test_crash_between_a_stream_and_its_table() -> None:
+    """A changelog that nothing records to is closed at open, or dropped if it was never used."""
+    for is_used in (False, True):
+        engine = MemoryEngine()
+        catalog = opened(engine)
+        started = streams.with_stream(catalog, schema(), "KEYS_ONLY")
+        if is_used:
+            engine.tree(f"s/id-Music/{started.changelog}").put(b"0000000001", b"record")
+        [log] = opened(engine).logs() or [None]
+        assert (log is not None) == is_used
+        assert log is None or log.closed_at is not None
+
+
+def test_failing_disk_leaves_the_table_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = MemoryEngine()
+    catalog = opened(engine)
+    handle = catalog.create(streams.with_stream(catalog, schema(), "KEYS_ONLY"))
+
+    def fail(*arguments: object, **options: object) -> int:
+        raise errors.NoSpaceError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(engine, "write", fail)
+        for change in (
+            lambda: catalog.drop("Music"),
+            lambda: catalog.replace(dataclasses.replace(handle.schema, tags={"a": "b"})),
+            lambda: streams.stop(catalog, handle),
+        ):
+            with pytest.raises(errors.NoSpaceError):
+                change()
+            assert catalog.get("Music") is handle
+            assert catalog.logs()[0].closed_at is None
+    catalog.drop("Music")
+    assert catalog.logs()[0].closed_at is not None
 
 
 def test_handles_do_not_change() -> None:
