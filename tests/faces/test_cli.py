@@ -12,7 +12,7 @@ import dynalsm
 from dynalsm.cli import output
 from dynalsm.cli.app import run
 from tests.faces.conftest import MUSIC, fill
-from tests.faces.processes import run_cli
+from tests.support.processes import run_cli
 
 
 @pytest.fixture

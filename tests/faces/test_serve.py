@@ -17,7 +17,7 @@ from botocore.exceptions import BotoCoreError, ClientError  # noqa: E402
 import dynalsm  # noqa: E402
 from dynalsm import errors  # noqa: E402
 from tests.faces.conftest import MUSIC, fill  # noqa: E402
-from tests.faces.processes import ServeProcess, run_cli  # noqa: E402
+from tests.support.processes import ServeProcess, run_cli  # noqa: E402
 
 
 def resource(url: str, key: str = "any", secret: str = "any") -> Any:

@@ -1,14 +1,28 @@
-"""Start the command line as users do: in a process of its own."""
+"""Start Python and the command line as users do: in processes of their own.
+
+They import the same dynalsm as the tests (installed or built in place), whatever the working
+directory is.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from types import TracebackType
 
+import dynalsm
+
 URL = re.compile(r"https?://\S+")
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of a child process: same package, plain wide output."""
+    home = str(Path(dynalsm.__file__).parents[1])
+    return {**os.environ, "PYTHONPATH": home, "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
 
 
 def run_cli(*arguments: str | Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -20,7 +34,8 @@ def run_cli(*arguments: str | Path, stdin: str = "") -> subprocess.CompletedProc
         text=True,
         timeout=120,
         check=False,
-        env=_environment(),
+        env=environment(),
+        cwd=tempfile.gettempdir(),
     )
 
 
@@ -39,7 +54,8 @@ class ServeProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=_environment(),
+            env=environment(),
+            cwd=tempfile.gettempdir(),
         )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
@@ -63,9 +79,3 @@ class ServeProcess:
         if self.process.poll() is None:
             self.process.kill()
             self.process.communicate()
-
-
-def _environment() -> dict[str, str]:
-    import os
-
-    return {**os.environ, "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
