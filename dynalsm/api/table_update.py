@@ -393,6 +393,7 @@ class _Change:
                 described["IndexStatus"] = DELETING
                 described.pop("Backfilling", None)
                 self._deleted = described
+        backfill.forget(self.catalog, self.schema.id, index.name)
         self._set(indexes=tuple(other for other in self.schema.indexes if other is not index))
         used = self.schema.used_attributes()
         self._set(

@@ -70,6 +70,13 @@ def cancel(database: Any, table: str, index: str) -> None:
             filler.thread.join()
 
 
+def forget(catalog: Any, table_id: str, index: str) -> None:
+    """Drop what is kept about filling an index; call it before the index is deleted."""
+    name = f"{table_id}/{index}"
+    if catalog.read(RECORD, name) is not None:
+        catalog.write(RECORD, name, None)
+
+
 def wait(database: Any, table: str, index: str) -> None:
     """Wait until an index is filled. REQUIRES: catalog.mutex not held."""
     with _mutex:
