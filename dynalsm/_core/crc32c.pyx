@@ -54,7 +54,7 @@ cdef extern from *:
         return (uint32_t)crc;
     }
 
-    /* Three adjacent lanes of `lane` bytes (a multiple of 8) each; the first starts from `start`. */
+    /* Three adjacent lanes of `lane` bytes (a multiple of 8); the first starts from `start`. */
     DYNALSM_CRC_TARGET
     static void dynalsm_crc_lanes(uint32_t start, const uint8_t* p, size_t lane, uint32_t* out) {
         uint64_t a = start, b = 0, c = 0;
@@ -199,10 +199,10 @@ cdef void fill_lane(Move* move, uint64_t lane) noexcept nogil:
 cdef void _prepare() noexcept nogil:
     global _has_hardware
     cdef uint32_t crc, base = ONE >> 8
-    cdef int index, step, place
+    cdef int index, step, place, _step
     for index in range(256):
         crc = index
-        for step in range(8):
+        for _step in range(8):
             crc = (crc >> 1) ^ (POLYNOMIAL & (0 - (crc & 1)))
         _tables[0][index] = crc
     for step in range(1, 8):

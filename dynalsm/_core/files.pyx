@@ -46,13 +46,14 @@ from dynalsm._core.status cimport (
 import os
 
 from dynalsm import errors
+# For those who look for them here.
 from dynalsm._core.seam import (
-    OPERATIONS,
-    clear_fault,
-    operation_count,
-    set_fault,
-    start_recording,
-    stop_recording,
+    OPERATIONS,  # no-cython-lint
+    clear_fault,  # no-cython-lint
+    operation_count,  # no-cython-lint
+    set_fault,  # no-cython-lint
+    start_recording,  # no-cython-lint
+    stop_recording,  # no-cython-lint
 )
 
 cdef extern from *:

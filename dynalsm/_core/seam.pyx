@@ -17,14 +17,14 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset, strdup, strncpy, strstr
 
-import os
+from dynalsm._core.sync cimport (
+    pthread_mutex_init,
+    pthread_mutex_lock,
+    pthread_mutex_t,
+    pthread_mutex_unlock,
+)
 
-cdef extern from "<pthread.h>" nogil:
-    ctypedef struct pthread_mutex_t:
-        pass
-    int pthread_mutex_init(pthread_mutex_t* mutex, const void* attributes)
-    int pthread_mutex_lock(pthread_mutex_t* mutex)
-    int pthread_mutex_unlock(pthread_mutex_t* mutex)
+import os
 
 OPERATIONS = (
     "open", "read", "write", "sync", "allocate", "truncate", "rename", "link", "remove",
@@ -164,9 +164,10 @@ def set_fault(kinds=OPERATIONS, int64_t nth=1, int errnum=EIO, *, short_write=Fa
               path=""):
     """Let the `nth` operation of these kinds from now on fail with `errnum`.
 
-    nth=0 only counts. short_write=True lets a write put half of its bytes before it fails; with errnum=0
-    too it is a short write the caller goes on after. for_ever=True fails all later ones as well.
-    path: only operations on paths that contain it. Replaces the plan before, resets the counts.
+    nth=0 only counts. short_write=True lets a write put half of its bytes before it fails; with
+    errnum=0 too it is a short write that the caller goes on after. for_ever=True fails all later
+    ones as well. path: only operations on paths that contain it. Replaces the plan before, resets
+    the counts.
     """
     cdef unsigned int mask = 0
     cdef bytes part = os.fsencode(path)

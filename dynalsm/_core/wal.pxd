@@ -2,17 +2,18 @@
 #
 # Layout (all little-endian, docs/format-log.md):
 #   header, 64 bytes: magic "DLSMWAL1", format u32, flags u32, log number u64,
-#       previous log number u64, previous log's final size u64 (0: not known), previous log's last seqno u64,
-#       reserved u32 (zero), crc32c of the bytes before it u32, end mark "1LAWMSLD" (its last byte tells a
-#       header that was cut off from one that is damaged)
+#       previous log number u64, previous log's final size u64 (0: not known),
+#       previous log's last seqno u64, reserved u32 (zero), crc32c of the bytes before it u32,
+#       end mark "1LAWMSLD" (tells a header that was cut off from one that is damaged)
 #   records, each starting at a multiple of 8:
 #       payload size u32 | crc32c u32 |
 #       log number low 32 bits u32 | entry count u32 | first seqno u64 |
 #       synced offset u64 (this log was durable up to here when the record was appended;
-#       bit 63 set: all older logs were durable) | payload | zeros up to a multiple of 8 (checked)
+#       bit 63 set: all older logs were durable) | payload | zeros to a multiple of 8 (checked)
 #       The crc is over the record's offset in the file (u64), the size, the fields after the crc,
 #       and the payload: a record is valid at its own place only.
-#   clean end: a record of count 0 and size 0 whose first seqno is the last one + 1, written by close.
+#   clean end: a record of count 0 and size 0 whose first seqno is the last one + 1, written at
+#       close.
 # The file is preallocated in steps and written through a shared mapping (a record costs a memcpy,
 # and survives the death of the process); where the file system cannot preallocate, by pwrite.
 # A zero size field, or the end of the file, ends the log.
@@ -24,10 +25,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from dynalsm._core.coding cimport Slice
 from dynalsm._core.status cimport Failure
-
-cdef extern from "<pthread.h>" nogil:
-    ctypedef struct pthread_mutex_t:
-        pass
+from dynalsm._core.sync cimport pthread_mutex_t
 
 
 cdef enum:
@@ -55,28 +53,30 @@ cdef struct Wal:
 
 # Creates, preallocates, writes the header. Not yet durable, nor is its directory entry: the first
 # wal_sync after creation must be preceded by a directory sync (the engine's duty).
+# Returns: NULL on failure (then no file is left, if it could be removed); EEXIST if there is one.
 cdef Wal* wal_create(
     const char* path, uint64_t number, uint64_t previous_number, uint64_t previous_size,
     uint64_t previous_seqno, Failure* failure
 ) noexcept nogil
-# The same; mapped=False writes by pwrite from the start. A store through a mapping costs a third of
-# a pwrite, but when a device dies, the file system may answer it with SIGBUS instead of an error.
+# The same; mapped=False writes by pwrite from the start. A store through a mapping costs a third
+# of a pwrite, but when a device dies, the file system may answer it with SIGBUS, not an error.
 cdef Wal* wal_create_as(
     const char* path, uint64_t number, uint64_t previous_number, uint64_t previous_size,
     uint64_t previous_seqno, bint mapped, Failure* failure
 ) noexcept nogil
-# Appends one record (size and count at least 1). On failure nothing was appended (the size is unchanged and
-# a partial record was cut off or will be overwritten); NO_SPACE when preallocation fails; the same append may
-# be tried again. POISONED after a failed sync, CLOSED after wal_finish.
+# Appends one record (size and count at least 1). On failure nothing was appended (the size is
+# unchanged and a partial record was cut off or will be overwritten); NO_SPACE when preallocation
+# fails; the same append may be tried again. POISONED after a failed sync, CLOSED after wal_finish.
 cdef int wal_append(
     Wal* wal, const uint8_t* payload, size_t size, uint64_t first_seqno, uint32_t count,
     Failure* failure
 ) noexcept nogil
-# Makes everything appended before the call durable and advances wal.synced. A failure is final: POISONED
-# from then on.
+# Makes everything appended before the call durable and advances wal.synced. A failure is final:
+# POISONED from then on.
 cdef int wal_sync(Wal* wal, Failure* failure) noexcept nogil
-# Clean end: syncs, writes the end record (when `mark`), cuts off the preallocated tail, syncs again.
-# wal.size is the final size. After NO_SPACE (no room for the end record) everything appended is durable.
+# Clean end: syncs, writes the end record (when `mark`), cuts off the preallocated tail, syncs
+# again; wal.size is the final size. May be tried again after a failure that is not POISONED.
+# After NO_SPACE (no room for the end record) everything appended is durable.
 cdef int wal_finish(Wal* wal, uint64_t next_seqno, bint mark, Failure* failure) noexcept nogil
 cdef void wal_close(Wal* wal) noexcept nogil     # unmaps, closes, frees; no I/O
 
@@ -97,13 +97,14 @@ cdef struct WalReader:
     bint is_at_end
 
 
-# Reads the file whole (logs are bounded by the write buffer) and checks the header: CORRUPTION when it is
-# damaged; an empty or all-zero file, or one whose header is incomplete, is a log whose creation was cut
-# off: status OK, number 0 (CORRUPTION if a record in it proves that the header was durable).
+# Reads the file whole (logs are bounded by the write buffer) and checks the header: CORRUPTION
+# when it is damaged; an empty or all-zero file, or one whose header is incomplete, is a log whose
+# creation was cut off: number 0 (CORRUPTION if a record proves that the header was durable).
 cdef WalReader* wal_reader_open(const char* path, Failure* failure) noexcept nogil
-# Next record. Returns: OK with *payload (borrowed: while the reader lives), *first_seqno, *count; END behind the last good
-# record (then clean_end / torn say how it ended); CORRUPTION with the offset when a bad record is followed by a record
-# that proves the bad bytes were once durable, or when bytes follow a clean end.
+# Next record. Returns: OK with *payload (borrowed: while the reader lives), *first_seqno, *count;
+# END behind the last good record (then clean_end / torn say how it ended); CORRUPTION with the
+# offset when a bad record is followed by a record that proves the bad bytes were once durable, or
+# when bytes follow a clean end.
 cdef int wal_reader_next(
     WalReader* reader, Slice* payload, uint64_t* first_seqno, uint32_t* count, Failure* failure
 ) noexcept nogil

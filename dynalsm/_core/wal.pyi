@@ -6,7 +6,7 @@ _Path = str | bytes | PathLike[str] | PathLike[bytes]
 class Record(NamedTuple):
     offset: int
     first_seqno: int
-    count: int
+    entries: int
     payload: bytes
 
 class Log(NamedTuple):
@@ -21,6 +21,7 @@ class Log(NamedTuple):
     older_synced: bool
 
 def read_log(path: _Path) -> Log: ...
+
 @final
 class LogWriter:
     def __init__(

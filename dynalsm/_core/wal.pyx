@@ -48,6 +48,15 @@ from dynalsm._core.status cimport (
     raise_failure,
 )
 
+from dynalsm._core.sync cimport (
+    atomic_load,
+    atomic_store,
+    pthread_mutex_destroy,
+    pthread_mutex_init,
+    pthread_mutex_lock,
+    pthread_mutex_unlock,
+)
+
 import os
 from typing import NamedTuple
 
@@ -60,21 +69,8 @@ cdef extern from "<fcntl.h>" nogil:
         O_RDONLY
         O_RDWR
 
-cdef extern from "<pthread.h>" nogil:
-    int pthread_mutex_init(pthread_mutex_t* mutex, const void* attributes)
-    int pthread_mutex_destroy(pthread_mutex_t* mutex)
-    int pthread_mutex_lock(pthread_mutex_t* mutex)
-    int pthread_mutex_unlock(pthread_mutex_t* mutex)
-
 cdef extern from *:
     """
-    #include <stdint.h>
-    static inline uint64_t dynalsm_wal_load(const uint64_t* p) {
-        return __atomic_load_n(p, __ATOMIC_ACQUIRE);
-    }
-    static inline void dynalsm_wal_store(uint64_t* p, uint64_t v) {
-        __atomic_store_n(p, v, __ATOMIC_RELEASE);
-    }
     static inline int dynalsm_wal_flag(const int* p) {
         return __atomic_load_n(p, __ATOMIC_ACQUIRE);
     }
@@ -82,8 +78,6 @@ cdef extern from *:
         __atomic_store_n(p, 1, __ATOMIC_RELEASE);
     }
     """
-    uint64_t load_acquire "dynalsm_wal_load"(const uint64_t* source) nogil
-    void store_release "dynalsm_wal_store"(uint64_t* target, uint64_t value) nogil
     bint is_raised "dynalsm_wal_flag"(const int* source) nogil
     void raise_flag "dynalsm_wal_raise"(int* target) nogil
 
@@ -281,7 +275,7 @@ cdef int append_record(
     cdef uint8_t sealed[SEALED_BYTES]
     cdef uint8_t* header = sealed + 4
     cdef uint64_t start = wal.size
-    cdef uint64_t synced = load_acquire(&wal.synced)
+    cdef uint64_t synced = atomic_load(&wal.synced)
     cdef uint64_t end = start + WAL_RECORD_HEADER_BYTES + round_up(size, 8)
     cdef int status
     if wal.dirty_end or (wal.preallocates and end > wal.allocated):
@@ -310,7 +304,7 @@ cdef int append_record(
     if status != OK:
         wal.dirty_end = end
         return status
-    store_release(&wal.size, end)
+    atomic_store(&wal.size, end)
     return OK
 
 
@@ -348,7 +342,7 @@ cdef int wal_sync(Wal* wal, Failure* failure) noexcept nogil:
     # Under the mutex, because the kernel reports a write error once: a second sync beside the
     # first could be told that all is well.
     pthread_mutex_lock(&wal.sync_mutex)
-    target = load_acquire(&wal.size)
+    target = atomic_load(&wal.size)
     if is_raised(&wal.is_poisoned):
         status = fail(failure, POISONED, "an earlier sync of the log failed", wal.path, -1, 0)
     elif target > wal.synced:
@@ -360,7 +354,7 @@ cdef int wal_sync(Wal* wal, Failure* failure) noexcept nogil:
 cdef int sync_locked(Wal* wal, uint64_t target, Failure* failure) noexcept nogil:
     cdef int status = file_sync(wal.fd, wal.path, failure)
     if status == OK:
-        store_release(&wal.synced, target)
+        atomic_store(&wal.synced, target)
     else:
         raise_flag(&wal.is_poisoned)
     return status
@@ -659,7 +653,7 @@ class Record(NamedTuple):
 
     offset: int
     first_seqno: int
-    count: int
+    entries: int
     payload: bytes
 
 
@@ -752,7 +746,7 @@ cdef class LogWriter:
     @property
     def synced(self):
         """Bytes known to be durable."""
-        return load_acquire(&self._opened().synced)
+        return atomic_load(&self._opened().synced)
 
     @property
     def allocated(self):
