@@ -26,6 +26,7 @@ from dynalsm.expressions import (
     parser,
 )
 from dynalsm.expressions.conditionparser import ConditionParser
+from dynalsm.expressions.partiql import bind_statement
 
 Run = Callable[[Callable[[], Any]], Any]
 
@@ -133,3 +134,8 @@ def test_key_condition(benchmark: Run) -> None:
         return condition.resolve(("pk",), ("sk",), types)
 
     benchmark(resolve)
+
+
+def test_bind_statement(benchmark: Run) -> None:
+    text = 'SELECT * FROM "Music" WHERE Artist = ? AND SongTitle > ?'
+    benchmark(lambda: bind_statement(text, ["Acme", "A"]))

@@ -27,7 +27,7 @@ _TOKEN: Final = re.compile(
       | (?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)
       | (?P<word>[A-Za-z_][A-Za-z0-9_$]*)
       | (?P<sign><<|>>|<>|<=|>=|[-+*=<>(){}\[\],.:;?])
-      | (?P<unreadable>(?s:.))""",
+      | (?P<unreadable>/\*(?s:.*)|(?s:.))""",
     re.VERBOSE | re.ASCII,
 )
 
