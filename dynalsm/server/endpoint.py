@@ -14,19 +14,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import queue
 import ssl
-import threading
 import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import formatdate
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import httptools
 
-from dynalsm import errors
 from dynalsm.server import wire
+from dynalsm.server.offload import Pages, SyncThread
 from dynalsm.server.wire import Job, Reply, Request, Service
 
 if TYPE_CHECKING:
@@ -44,13 +42,6 @@ QUEUE_LIMIT = 64  # unfinished requests of one connection before it is not read 
 STOP_LIMIT_SECONDS = 30.0  # how long stop() waits for requests under way
 # Bodies of this size take milliseconds to read: they are handled by a worker.
 LONG_BODY_BYTES = 64 * 1024
-# Pages without a small Limit may read 1 MB; control operations sync directories.
-LONG_OPERATIONS = frozenset(
-    "CreateTable DeleteTable UpdateTable CreateBackup DeleteBackup RestoreTableFromBackup "
-    "RestoreTableToPointInTime ExportTableToPointInTime ImportTable StartBulkPutItems "
-    "SearchVectors UpdateContinuousBackups Scan".split()
-)
-SHORT_PAGE_ITEMS = 100
 WORKERS = 4
 HEAD = (
     b"HTTP/1.1 %d %s\r\n%sContent-Type: %s\r\nx-amzn-RequestId: %s\r\n%s"
@@ -275,6 +266,7 @@ class Server:
         self._is_syncing = False
         self._syncer = SyncThread(database)
         self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="dynalsm-worker")
+        self._pages = Pages()
         self._busy = 0  # requests on worker threads or waiting for the disk
         self._idle = asyncio.Event()
         self._head_second = -1
@@ -333,10 +325,10 @@ class Server:
             return
         job = self.service.parse(request)
         if isinstance(job, Job):
-            if is_long(job):
+            if self._pages.is_slow(job):
                 self._to_worker(connection, request, job, close)
                 return
-            reply = self.service.run(job)
+            reply = self._pages.run(job, self.service)
             seqno = self._hold.take() if self._hold is not None else 0
             if seqno > 0 and seqno > self.database.engine.durable_seqno:
                 held = Held(connection, connection.new_slot(close), request, reply)
@@ -359,7 +351,10 @@ class Server:
 
         def work() -> None:
             # On a worker thread: commits are waited for there, so the reply is ready to go.
-            reply = self.service.answer(request) if job is None else self.service.run(job)
+            if job is None:
+                reply = self.service.answer(request)
+            else:
+                reply = self._pages.run(job, self.service)
             data = self.frame(reply, request, close)
             self.loop.call_soon_threadsafe(done, data)
 
@@ -447,44 +442,3 @@ class Server:
             elif silent_seconds > IDLE_LIMIT_SECONDS:
                 connection.transport.close()
         self._sweeper = self.loop.call_later(SWEEP_SECONDS, self._sweep)
-
-
-class SyncThread:
-    """Waits for the disk in order, one wait at a time, so that the loop never does."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._orders: queue.SimpleQueue[tuple[int, Any] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="dynalsm-sync", daemon=True)
-        self._thread.start()
-
-    def submit(self, seqno: int, done: Any) -> None:
-        """Call done(None) on the sync thread when `seqno` is durable, or done(error)."""
-        self._orders.put((seqno, done))
-
-    def stop(self) -> None:
-        """Finish what was submitted and end the thread."""
-        self._orders.put(None)
-        self._thread.join()
-
-    def _run(self) -> None:
-        while (order := self._orders.get()) is not None:
-            seqno, done = order
-            try:
-                self._database.engine.wait_durable(seqno)
-                self._database.wake_followers()
-            except errors.StorageError as error:
-                done(error)
-            except Exception as error:  # a mistake of ours: it must not leave the replies hanging
-                log.exception("waiting for the disk failed")
-                done(error)
-            else:
-                done(None)
-
-
-def is_long(job: Job) -> bool:
-    """Say whether a job may take milliseconds and belongs on a worker."""
-    if job.operation not in LONG_OPERATIONS:
-        return False
-    limit = job.parameters.get("Limit")
-    return not (job.operation == "Scan" and isinstance(limit, int) and limit <= SHORT_PAGE_ITEMS)

@@ -19,7 +19,13 @@ def test_the_demo_runs_keeps_its_directory_and_refuses_it_the_second_time(tmp_pa
     path = tmp_path / "demo.db"
     ran = run_cli("demo", path)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    for step in (f"load {len(demo_data.cities()):,} items", "ByPopulation", "transaction", "open again", ".sst"):
+    for step in (
+        f"load {len(demo_data.cities()):,} items",
+        "ByPopulation",
+        "transaction",
+        "open again",
+        ".sst",
+    ):
         assert step in ran.stdout
     with dynalsm.open(path, read_only=True) as database:
         assert [table.name for table in database.tables] == [

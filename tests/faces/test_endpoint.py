@@ -73,6 +73,8 @@ class Fixture:
     def __init__(self) -> None:
         self.gate = threading.Event()
         self.calls: list[str] = []
+        self.threads: list[str] = []
+        self.query_seconds = 0.02
         self.database = FakeDatabase(self.call)
         self.server = ServerThread(self.database)  # type: ignore[arg-type]
 
@@ -82,6 +84,9 @@ class Fixture:
             self.database.commit()
         elif operation == "CreateTable":
             assert self.gate.wait(10)
+        elif operation == "Query":
+            self.threads.append(threading.current_thread().name)
+            time.sleep(self.query_seconds)
         elif operation == "ListTables":
             return {"TableNames": ["x" * parameters.get("Limit", 1)]}
         return {"Did": operation}
@@ -201,6 +206,26 @@ def test_long_operations_do_not_stop_others(fixture: Fixture) -> None:
     assert quick.receive()[0] == 200
     fixture.gate.set()
     assert slow.receive()[0] == 200
+
+
+def test_a_page_that_was_slow_goes_to_a_worker_the_next_time(fixture: Fixture) -> None:
+    """And comes back to the loop once it is quick again."""
+    client, other = fixture.connect(), fixture.connect()
+    client.send("Query", {"TableName": "T"})  # 20 ms, on the loop
+    client.receive()
+    assert fixture.threads.pop() == "dynalsm-server"
+    client.send("Query", {"TableName": "T"})
+    client.receive()
+    assert fixture.threads.pop().startswith("dynalsm-worker")
+    for body in ({"TableName": "T", "IndexName": "I"}, {"TableName": "T", "Limit": 5}):
+        other.send("Query", body)
+        other.receive()
+        assert fixture.threads.pop() == "dynalsm-server"
+    fixture.query_seconds = 0.0
+    for expected in ("dynalsm-worker", "dynalsm-server"):
+        client.send("Query", {"TableName": "T"})
+        client.receive()
+        assert fixture.threads.pop().startswith(expected)
 
 
 def test_a_failing_disk_turns_the_reply_into_an_error(fixture: Fixture) -> None:

@@ -1,0 +1,111 @@
+"""What leaves the event loop: waits for the disk, and operations that take milliseconds.
+
+Thread safety: a SyncThread takes orders from any thread; Pages may be used by several threads, as
+its notes are only set and removed and a lost one costs one slow turn of the loop.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from dynalsm import errors
+from dynalsm.server.wire import Job, Reply, Service
+
+if TYPE_CHECKING:
+    from dynalsm.database import Database
+
+log = logging.getLogger("dynalsm.server")
+
+# Control operations sync directories, so they always run on a worker.
+LONG_OPERATIONS = frozenset(
+    "CreateTable DeleteTable UpdateTable CreateBackup DeleteBackup RestoreTableFromBackup "
+    "RestoreTableToPointInTime ExportTableToPointInTime ImportTable StartBulkPutItems "
+    "SearchVectors UpdateContinuousBackups".split()
+)
+# These may read one item or 1 MB: a worker takes them where they were slow the last time.
+PAGE_OPERATIONS = frozenset(
+    "Query Scan BatchGetItem ExecuteStatement BatchExecuteStatement ExecuteTransaction "
+    "TransactGetItems GetRecords".split()
+)
+SHORT_PAGE_ITEMS = 25  # pages with such a Limit are never slow
+SLOW_SECONDS = 0.001
+SLOW_LIMIT_ENTRIES = 1000
+
+
+class SyncThread:
+    """Waits for the disk in order, one wait at a time, so that the loop never does."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._orders: queue.SimpleQueue[tuple[int, Any] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="dynalsm-sync", daemon=True)
+        self._thread.start()
+
+    def submit(self, seqno: int, done: Any) -> None:
+        """Call done(None) on the sync thread when `seqno` is durable, or done(error)."""
+        self._orders.put((seqno, done))
+
+    def stop(self) -> None:
+        """Finish what was submitted and end the thread."""
+        self._orders.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (order := self._orders.get()) is not None:
+            seqno, done = order
+            try:
+                self._database.engine.wait_durable(seqno)
+                self._database.wake_followers()
+            except errors.StorageError as error:
+                done(error)
+            except Exception as error:  # a mistake of ours: it must not leave the replies hanging
+                log.exception("waiting for the disk failed")
+                done(error)
+            else:
+                done(None)
+
+
+class Pages:
+    """Remembers which reads took long, so that the next of their kind goes to a worker.
+
+    A kind is (operation, table, index).
+    """
+
+    def __init__(self) -> None:
+        self._slow: set[tuple[str, Any, Any]] = set()
+
+    def is_slow(self, job: Job) -> bool:
+        """Say whether a job belongs on a worker."""
+        if job.operation not in PAGE_OPERATIONS:
+            return job.operation in LONG_OPERATIONS
+        limit = job.parameters.get("Limit")
+        if isinstance(limit, int) and limit <= SHORT_PAGE_ITEMS:
+            return False
+        return _kind(job) in self._slow
+
+    def run(self, job: Job, service: Service) -> Reply:
+        """Run a job, and remember how long a page took."""
+        if job.operation not in PAGE_OPERATIONS:
+            return service.run(job)
+        started = time.perf_counter()
+        reply = service.run(job)
+        if time.perf_counter() - started > SLOW_SECONDS:
+            if len(self._slow) >= SLOW_LIMIT_ENTRIES:
+                self._slow.clear()
+            self._slow.add(_kind(job))
+        else:
+            self._slow.discard(_kind(job))
+        return reply
+
+
+def _kind(job: Job) -> tuple[str, Any, Any]:
+    table, index = job.parameters.get("TableName"), job.parameters.get("IndexName")
+    return (
+        job.operation,
+        table if isinstance(table, str) else None,
+        index if isinstance(index, str) else None,
+    )
