@@ -271,8 +271,8 @@ cdef int apply_payload(
             place += length
         elif kind != KIND_DELETE:
             return damaged(failure, "a commit record has an entry of unknown kind")
-        if tree_id >= core.tree_capacity:
-            return damaged(failure, "a commit record names an unknown tree")
+        if tree_id >= core.tree_capacity:  # dropped since, and no younger tree is left
+            continue
         tree = core.trees[tree_id]
         if tree == NULL or tree.is_dropped:
             continue
