@@ -1,10 +1,14 @@
-# Prefix-compressed block of entries: builder and in-place cursor (a block is searched as it lies).
+# Block of entries that share key prefixes: builder and in-place cursor (a block is searched as it lies).
 #
 # Entry: shared varint | unshared varint | value size varint | tag varint | key suffix | value
-# (shared: bytes in common with the key before, exactly; 0 at a restart). After the entries: restart
-# offsets u32 each, then their count u32. tag = seqno << 8 | kind.
-# A restart comes after at most `interval` entries or RESTART_BYTES bytes: what a point get has to
-# walk stays short with large values too, where prefixes save nothing.
+# Entries come in groups of `interval` (a power of two): the first one of a group has its whole key
+# (shared = 0), the others share exactly `shared` bytes with that first key. So any entry can be read
+# from itself and the first of its group. tag = seqno << 8 | kind.
+# After the entries: their offsets (u16 each; u32 when the entries take more than 64 KiB), then one
+# byte of each key's hash64 (the highest), then a u32: count of entries in bits 0-23, log2 of the
+# interval in bits 24-27, bit 28 when the offsets are u32; the rest is zero.
+# A point get compares hash bytes first and then touches one entry and the first of its group: what
+# counts is how many cache lines are fetched one after the other (docs/decisions/0003-blocks.md).
 # Every length is checked against the block's end: damaged bytes give CORRUPTION, never a stray read.
 # Thread safety: a finished block is immutable; a builder or cursor belongs to one thread.
 
@@ -14,67 +18,57 @@ from dynalsm._core.coding cimport Slice
 
 
 cdef enum:
-    RESTART_INTERVAL_MAX = 256     # format limit: a reader may refuse longer runs
-    RESTART_BYTES = 512
+    BLOCK_INTERVAL_MAX = 256
+    BLOCK_ENTRIES_MAX = 0xFFFFFF
 
 
 cdef struct BlockBuilder:
     uint8_t* data                # owned
     size_t size
     size_t capacity
-    uint32_t* restarts           # owned
-    uint32_t restart_count
-    uint32_t restart_capacity
-    uint32_t interval
-    uint32_t since_restart
+    uint32_t* offsets            # owned
+    uint8_t* hash_bytes          # owned, as many as offsets
+    uint32_t offset_capacity
     uint32_t entries
-    uint8_t* last_key            # owned
-    size_t last_key_size
-    size_t last_key_capacity
+    uint32_t interval_shift
+    uint8_t* first_key           # owned: of the group
+    size_t first_key_size
+    size_t first_key_capacity
 
 
+# The interval is rounded up to a power of two.
 cdef int block_builder_init(BlockBuilder* builder, uint32_t interval) noexcept nogil
 cdef void block_builder_free(BlockBuilder* builder) noexcept nogil
 cdef void block_builder_reset(BlockBuilder* builder) noexcept nogil
 # NO_MEMORY also when the block would pass 2 GiB (nothing added).
 cdef int block_builder_add(BlockBuilder* builder, Slice key, uint64_t tag, Slice value) noexcept nogil
+# As block_builder_add, for callers who have hash64(key).
+cdef int block_builder_add_hashed(
+    BlockBuilder* builder, Slice key, uint64_t key_hash, uint64_t tag, Slice value
+) noexcept nogil
+# Size of the finished block.
 cdef size_t block_builder_bytes(BlockBuilder* builder) noexcept nogil
-cdef int block_builder_finish(BlockBuilder* builder) noexcept nogil     # appends restarts and count
-
-
-# An entry of a group that was decoded for walking backwards.
-cdef struct GroupEntry:
-    size_t position
-    size_t next_position
-    size_t key_offset            # in group_keys
-    size_t key_size
-    uint64_t tag
-    Slice value
+cdef int block_builder_finish(BlockBuilder* builder) noexcept nogil     # appends what follows the entries
 
 
 cdef struct BlockCursor:
     const uint8_t* data          # borrowed: the block's bytes
     size_t size
-    size_t entries_end           # where the restart array starts
-    uint32_t restart_count
-    size_t position              # of the current entry
+    size_t entries_end           # where the offsets start
+    uint32_t count               # of entries
+    uint32_t interval_mask       # interval - 1
+    bint is_wide                 # offsets are u32
+    uint32_t index               # of the current entry
     size_t next_position
     uint8_t* key_buffer          # owned: keys are rebuilt here
     size_t key_capacity
     Slice key                    # the current entry
     uint64_t tag
     Slice value
-    # Moving backwards decodes a whole restart group once; `group_index` is the current entry in it.
-    GroupEntry* group            # owned
-    uint32_t group_capacity
-    uint32_t group_index
-    bint in_group                # the current entry is group[group_index]; key lies in group_keys
-    uint8_t* group_keys          # owned
-    size_t group_keys_capacity
 
 
 # All moves return OK, END or CORRUPTION (NO_MEMORY for want of key space). END leaves the cursor
-# where it was (next, prev) or nowhere (first, last, seeks: move again before reading it).
+# where it was.
 cdef void block_cursor_init(BlockCursor* cursor) noexcept nogil
 cdef void block_cursor_free(BlockCursor* cursor) noexcept nogil
 cdef int block_cursor_open(BlockCursor* cursor, const uint8_t* data, size_t size) noexcept nogil
@@ -85,9 +79,11 @@ cdef int block_cursor_prev(BlockCursor* cursor) noexcept nogil
 cdef int block_cursor_seek(BlockCursor* cursor, Slice key, uint64_t tag) noexcept nogil
 cdef int block_cursor_seek_back(BlockCursor* cursor, Slice key, uint64_t tag) noexcept nogil
 
-# Point get without copying a key: the first entry at or after (key, tag).
-# Returns: OK when it has this very key, NOT_FOUND when it has another, END when all entries of the
-# block come before (key, tag), or CORRUPTION. tag and value are borrowed from the block.
+# Point get without copying a key: the newest entry of this very key with a tag <= `tag`.
+# key_hash = hash64(key). Returns: OK, NOT_FOUND or CORRUPTION. *value is borrowed from the block.
 cdef int block_get(
-    const uint8_t* data, size_t size, Slice key, uint64_t tag, uint64_t* found_tag, Slice* value
+    const uint8_t* data, size_t size, Slice key, uint64_t key_hash, uint64_t tag,
+    uint64_t* found_tag, Slice* value
 ) noexcept nogil
+# Starts loading what block_get looks at first.
+cdef void block_prefetch(const uint8_t* data, size_t size) noexcept nogil

@@ -1,17 +1,17 @@
-# Prefix-compressed blocks (see block.pxd for the layout and the contracts).
+# Blocks of entries (see block.pxd for the layout and the contracts).
 #
-# The search never rebuilds keys. While it walks a run of entries it keeps `matched`, the number of
-# leading bytes the wanted key has in common with the entry before, which is smaller than the wanted
-# key. The next entry shares exactly `shared` bytes with that entry, hence:
-#   shared > matched   it differs from the wanted key where the one before did: still smaller
-#   shared < matched   it is greater than the one before at a byte where that equals the wanted: greater
-#   shared = matched   only the suffixes have to be compared.
+# The search never rebuilds keys. Say the first key of a group is smaller than the wanted key and has
+# `matched` leading bytes in common with it. Another entry of the group shares exactly `shared` bytes
+# with that first key and is not smaller than it, hence:
+#   shared > matched   it differs from the wanted key where the first key did: still smaller
+#   shared < matched   it is greater than the first key at a byte where that equals the wanted: greater
+#   shared = matched   only its suffix has to be compared with the rest of the wanted key.
 #
 # Invariants: (1) offsets handed on are < entries_end; (2) parse_entry has checked that suffix and
 # value lie before entries_end.
 
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
 
 from dynalsm._core.bits cimport bytes_in_common, ctz64, likely, unlikely
 from dynalsm._core.coding cimport (
@@ -24,31 +24,47 @@ from dynalsm._core.coding cimport (
     put_varint,
     slice_of,
 )
+from dynalsm._core.hashing cimport hash64
 from dynalsm._core.status cimport CORRUPTION, END, NO_MEMORY, NOT_FOUND, OK
 
 
 cdef enum:
     FIRST_BLOCK_BYTES = 4608         # a default block without growing
     FIRST_KEY_BYTES = 64
+    FIRST_ENTRIES = 64
     HEADER_BYTES_MAX = 40            # four varints
-    PREFETCHED_RUNS = 16             # more runs than this are searched without fetching all ahead
+    NARROW_BYTES_MAX = 0x10000       # entries up to here have u16 offsets
+    INTERVAL_SHIFT_MAX = 8
+    WIDE_BIT = 1 << 28
+    PREFETCHED_GROUPS = 16           # more groups than this are searched without fetching all ahead
+    CACHE_LINE_BYTES = 64
 
 cdef size_t BLOCK_BYTES_MAX = <size_t>0x7FFFFFFF
 cdef uint64_t HIGH_BITS = <uint64_t>0x8080808080808080
+cdef uint64_t LOW_BITS = <uint64_t>0x7F7F7F7F7F7F7F7F
+cdef uint64_t ONES = <uint64_t>0x0101010101010101
 
 
 # ---------------------------------------------------------------------------------------- builder
 
 cdef int block_builder_init(BlockBuilder* builder, uint32_t interval) noexcept nogil:
     memset(builder, 0, sizeof(BlockBuilder))
-    builder.interval = min(max(interval, 1), <uint32_t>RESTART_INTERVAL_MAX)
+    while (
+        builder.interval_shift < INTERVAL_SHIFT_MAX
+        and (<uint32_t>1 << builder.interval_shift) < interval
+    ):
+        builder.interval_shift += 1
     builder.capacity = FIRST_BLOCK_BYTES
-    builder.restart_capacity = 64
-    builder.last_key_capacity = FIRST_KEY_BYTES
+    builder.offset_capacity = FIRST_ENTRIES
+    builder.first_key_capacity = FIRST_KEY_BYTES
     builder.data = <uint8_t*>malloc(builder.capacity)
-    builder.restarts = <uint32_t*>malloc(builder.restart_capacity * sizeof(uint32_t))
-    builder.last_key = <uint8_t*>malloc(builder.last_key_capacity)
-    if builder.data == NULL or builder.restarts == NULL or builder.last_key == NULL:
+    builder.offsets = <uint32_t*>malloc(builder.offset_capacity * sizeof(uint32_t))
+    builder.hash_bytes = <uint8_t*>malloc(builder.offset_capacity)
+    builder.first_key = <uint8_t*>malloc(builder.first_key_capacity)
+    if (
+        builder.data == NULL or builder.offsets == NULL
+        or builder.hash_bytes == NULL or builder.first_key == NULL
+    ):
         block_builder_free(builder)
         return NO_MEMORY
     return OK
@@ -56,17 +72,16 @@ cdef int block_builder_init(BlockBuilder* builder, uint32_t interval) noexcept n
 
 cdef void block_builder_free(BlockBuilder* builder) noexcept nogil:
     free(builder.data)
-    free(builder.restarts)
-    free(builder.last_key)
+    free(builder.offsets)
+    free(builder.hash_bytes)
+    free(builder.first_key)
     memset(builder, 0, sizeof(BlockBuilder))
 
 
 cdef void block_builder_reset(BlockBuilder* builder) noexcept nogil:
     builder.size = 0
-    builder.restart_count = 0
-    builder.since_restart = 0
     builder.entries = 0
-    builder.last_key_size = 0
+    builder.first_key_size = 0
 
 
 cdef int grow_bytes(uint8_t** data, size_t* capacity, size_t wanted) noexcept nogil:
@@ -83,49 +98,54 @@ cdef int grow_bytes(uint8_t** data, size_t* capacity, size_t wanted) noexcept no
     return OK
 
 
-cdef int add_restart(BlockBuilder* builder) noexcept nogil:
-    cdef uint32_t* moved
-    if builder.restart_count == builder.restart_capacity:
-        moved = <uint32_t*>realloc(
-            builder.restarts, 2 * <size_t>builder.restart_capacity * sizeof(uint32_t)
-        )
-        if moved == NULL:
-            return NO_MEMORY
-        builder.restarts = moved
-        builder.restart_capacity *= 2
-    builder.restarts[builder.restart_count] = <uint32_t>builder.size
-    builder.restart_count += 1
-    builder.since_restart = 0
+cdef int grow_offsets(BlockBuilder* builder) noexcept nogil:
+    cdef size_t wanted = 2 * <size_t>builder.offset_capacity
+    cdef uint32_t* offsets = <uint32_t*>realloc(builder.offsets, wanted * sizeof(uint32_t))
+    cdef uint8_t* hash_bytes
+    if offsets == NULL:
+        return NO_MEMORY
+    builder.offsets = offsets
+    hash_bytes = <uint8_t*>realloc(builder.hash_bytes, wanted)
+    if hash_bytes == NULL:
+        return NO_MEMORY
+    builder.hash_bytes = hash_bytes
+    builder.offset_capacity = <uint32_t>wanted
     return OK
 
 
 cdef int block_builder_add(
     BlockBuilder* builder, Slice key, uint64_t tag, Slice value
 ) noexcept nogil:
+    return block_builder_add_hashed(builder, key, hash64(key.data, key.size), tag, value)
+
+
+cdef int block_builder_add_hashed(
+    BlockBuilder* builder, Slice key, uint64_t key_hash, uint64_t tag, Slice value
+) noexcept nogil:
     cdef size_t shared = 0
     cdef size_t unshared
-    cdef size_t wanted
+    cdef size_t wanted = builder.size + HEADER_BYTES_MAX + key.size + value.size
     cdef size_t shorter
     cdef uint8_t* target
-    wanted = builder.size + HEADER_BYTES_MAX + key.size + value.size
-    if wanted > BLOCK_BYTES_MAX - 4 * (<size_t>builder.restart_count + 2):
+    if wanted > BLOCK_BYTES_MAX - 5 * (<size_t>builder.entries + 2):
         return NO_MEMORY
     if wanted > builder.capacity and grow_bytes(&builder.data, &builder.capacity, wanted):
         return NO_MEMORY
-    if key.size > builder.last_key_capacity and grow_bytes(
-        &builder.last_key, &builder.last_key_capacity, key.size
+    if builder.entries == builder.offset_capacity and (
+        builder.entries >= BLOCK_ENTRIES_MAX or grow_offsets(builder)
     ):
         return NO_MEMORY
-    if (
-        builder.restart_count == 0
-        or builder.since_restart >= builder.interval
-        or builder.size - builder.restarts[builder.restart_count - 1] >= RESTART_BYTES
-    ):
-        if add_restart(builder):
-            return NO_MEMORY
+    if builder.entries & ((<uint32_t>1 << builder.interval_shift) - 1):
+        shorter = key.size if key.size < builder.first_key_size else builder.first_key_size
+        shared = bytes_in_common(key.data, builder.first_key, shorter)
     else:
-        shorter = key.size if key.size < builder.last_key_size else builder.last_key_size
-        shared = bytes_in_common(key.data, builder.last_key, shorter)
+        if key.size > builder.first_key_capacity and grow_bytes(
+            &builder.first_key, &builder.first_key_capacity, key.size
+        ):
+            return NO_MEMORY
+        if key.size:
+            memcpy(builder.first_key, key.data, key.size)
+        builder.first_key_size = key.size
     unshared = key.size - shared
     target = builder.data + builder.size
     target = put_varint(target, shared)
@@ -134,27 +154,41 @@ cdef int block_builder_add(
     target = put_varint(target, tag)
     if unshared:
         memcpy(target, key.data + shared, unshared)
-        memcpy(builder.last_key + shared, key.data + shared, unshared)
     if value.size:
         memcpy(target + unshared, value.data, value.size)
-    builder.size = <size_t>(target - builder.data) + unshared + value.size
-    builder.last_key_size = key.size
-    builder.since_restart += 1
+    builder.offsets[builder.entries] = <uint32_t>builder.size
+    builder.hash_bytes[builder.entries] = <uint8_t>(key_hash >> 56)
     builder.entries += 1
+    builder.size = <size_t>(target - builder.data) + unshared + value.size
     return OK
 
 
 cdef size_t block_builder_bytes(BlockBuilder* builder) noexcept nogil:
-    return builder.size + 4 * <size_t>builder.restart_count + 4
+    cdef size_t per_entry = 3 if builder.size <= NARROW_BYTES_MAX else 5
+    return builder.size + per_entry * builder.entries + 4
 
 
 cdef int block_builder_finish(BlockBuilder* builder) noexcept nogil:
     cdef size_t wanted = block_builder_bytes(builder)
-    cdef size_t restarts_bytes = 4 * <size_t>builder.restart_count
+    cdef bint is_wide = builder.size > NARROW_BYTES_MAX
+    cdef uint8_t* target
+    cdef uint32_t i
     if wanted > builder.capacity and grow_bytes(&builder.data, &builder.capacity, wanted):
         return NO_MEMORY
-    memcpy(builder.data + builder.size, builder.restarts, restarts_bytes)
-    put_u32(builder.data + builder.size + restarts_bytes, builder.restart_count)
+    target = builder.data + builder.size
+    for i in range(builder.entries):
+        if is_wide:
+            put_u32(target, builder.offsets[i])
+            target += 4
+        else:
+            target[0] = <uint8_t>builder.offsets[i]
+            target[1] = <uint8_t>(builder.offsets[i] >> 8)
+            target += 2
+    memcpy(target, builder.hash_bytes, builder.entries)
+    put_u32(
+        target + builder.entries,
+        builder.entries | (builder.interval_shift << 24) | (WIDE_BIT if is_wide else 0),
+    )
     builder.size = wanted
     return OK
 
@@ -244,27 +278,55 @@ cdef inline const uint8_t* parse_entry(
 # ----------------------------------------------------------------------------------------- search
 
 cdef struct Layout:
+    const uint8_t* data
     const uint8_t* entries_end
-    const uint8_t* restarts      # u32 each, anywhere in memory
-    uint32_t restart_count
+    const uint8_t* offsets
+    const uint8_t* hash_bytes
+    uint32_t count
+    uint32_t interval_shift
+    bint is_wide
 
 
 cdef inline int read_layout(const uint8_t* data, size_t size, Layout* layout) noexcept nogil:
-    """Find the restart array. Returns: OK, END (no entries) or CORRUPTION."""
+    """Find what follows the entries. Returns: OK, END (no entries) or CORRUPTION."""
+    cdef uint32_t word
     cdef size_t count
-    if size < 4:
+    cdef size_t behind
+    if unlikely(size < 4):
         return CORRUPTION
-    count = get_u32(data + size - 4)
-    if count > (size - 4) // 4:
+    word = get_u32(data + size - 4)
+    count = word & BLOCK_ENTRIES_MAX
+    layout.data = data
+    layout.count = <uint32_t>count
+    layout.interval_shift = (word >> 24) & 15
+    layout.is_wide = (word & WIDE_BIT) != 0
+    behind = count * (5 if layout.is_wide else 3) + 4
+    if unlikely(
+        (word >> 29) or layout.interval_shift > INTERVAL_SHIFT_MAX or behind > size
+    ):
         return CORRUPTION
-    layout.restart_count = <uint32_t>count
-    layout.restarts = data + (size - 4 - 4 * count)
-    layout.entries_end = layout.restarts
-    if count == 0:
-        return END if size == 4 else CORRUPTION
-    if layout.restarts == data or get_u32(layout.restarts) != 0:
-        return CORRUPTION
+    layout.hash_bytes = data + size - 4 - count
+    layout.entries_end = data + size - behind
+    layout.offsets = layout.entries_end
+    if unlikely(count == 0):
+        return END if size == 4 and word < WIDE_BIT else CORRUPTION
     return OK
+
+
+cdef inline size_t offset_of(const uint8_t* offsets, bint is_wide, uint32_t index) noexcept nogil:
+    if unlikely(is_wide):
+        return get_u32(offsets + 4 * <size_t>index)
+    return offsets[2 * <size_t>index] | <size_t>offsets[2 * <size_t>index + 1] << 8
+
+
+cdef inline const uint8_t* parse_at(
+    const Layout* layout, uint32_t index, Entry* entry
+) noexcept nogil:
+    """Take entry `index` apart. Returns: the byte behind it, or NULL when it is damaged."""
+    cdef size_t offset = offset_of(layout.offsets, layout.is_wide, index)
+    if unlikely(offset >= <size_t>(layout.entries_end - layout.data)):
+        return NULL
+    return parse_entry(layout.data + offset, layout.entries_end, entry)
 
 
 cdef inline int suffix_order(
@@ -279,122 +341,166 @@ cdef inline int suffix_order(
     return (suffix_size > rest_size) - (suffix_size < rest_size)
 
 
-cdef inline const uint8_t* restart_at(
-    const uint8_t* data, const Layout* layout, uint32_t index
+# Parses the first entry of a group. *order: of it against (key, tag), where 2 says that it comes at or
+# after and has this very key; *common: leading bytes in common with the key. Returns: NULL if damaged.
+cdef inline const uint8_t* compare_first(
+    const Layout* layout, uint32_t group, Slice key, uint64_t tag,
+    Entry* entry, int* order, size_t* common
 ) noexcept nogil:
-    """Returns: where the run starts, or NULL when its offset is damaged."""
-    cdef size_t offset = get_u32(layout.restarts + 4 * <size_t>index)
-    if unlikely(offset >= <size_t>(layout.entries_end - data)):
-        return NULL
-    return data + offset
-
-
-# Returns: the order of the restart's entry against (key, tag) in *order; the byte behind the entry.
-cdef inline const uint8_t* compare_restart(
-    const uint8_t* at, const Layout* layout, Slice key, uint64_t tag, Entry* entry, int* order
-) noexcept nogil:
-    cdef const uint8_t* behind = parse_entry(at, layout.entries_end, entry)
-    cdef size_t common
+    cdef const uint8_t* behind = parse_at(layout, group << layout.interval_shift, entry)
     if unlikely(behind == NULL or entry.shared != 0):
         return NULL
-    order[0] = suffix_order(entry.suffix, entry.unshared, key.data, key.size, &common)
+    order[0] = suffix_order(entry.suffix, entry.unshared, key.data, key.size, common)
     if order[0] == 0:
-        # A higher tag is newer and comes first; 2 marks an entry of this very key.
+        # A higher tag is newer and comes first.
         order[0] = -1 if entry.tag > tag else 2
     return behind
 
 
-# Finds the first entry at or after (key, tag). *is_key: it has this very key. Its whole key is
-# key[:entry.shared] + suffix. Returns: OK, END or CORRUPTION.
-cdef inline int find_entry(
-    const uint8_t* data, size_t size, Slice key, uint64_t tag,
-    Entry* entry, const uint8_t** at, const uint8_t** behind, bint* is_key
+cdef inline void prefetch_entries(
+    const Layout* layout, uint32_t first, uint32_t last, uint32_t step
 ) noexcept nogil:
-    cdef Layout layout
-    cdef const uint8_t* here
-    cdef const uint8_t* after
-    cdef const uint8_t* stop
-    cdef size_t matched = 0
-    cdef size_t common
+    cdef uint32_t i = first
+    while i <= last:
+        # An offset that is damaged is only prefetched, which is harmless.
+        prefetch(layout.data + offset_of(layout.offsets, layout.is_wide, i))
+        i += step
+
+
+# Finds the first entry at or after (key, tag): its index, whether it has this very key, and the byte
+# behind it. Its whole key is key[:entry.shared] + suffix. Returns: OK, END or CORRUPTION.
+cdef int find_entry(
+    const Layout* layout, Slice key, uint64_t tag,
+    Entry* entry, uint32_t* index, bint* is_key, const uint8_t** behind
+) noexcept nogil:
     cdef uint32_t low = 0
-    cdef uint32_t high
+    cdef uint32_t high = (layout.count - 1) >> layout.interval_shift
     cdef uint32_t middle
-    cdef int order = read_layout(data, size, &layout)
-    if unlikely(order != OK):
-        return order
-    # The last run that starts before the wanted entry (or the first run).
-    high = layout.restart_count - 1
-    if high < PREFETCHED_RUNS:
-        for middle in range(1, high + 1):
-            prefetch(data + get_u32(layout.restarts + 4 * <size_t>middle))
+    cdef uint32_t i
+    cdef uint32_t end
+    cdef size_t matched
+    cdef size_t common
+    cdef int order
+    # The last group whose first entry comes before the wanted one (or the first group).
+    if high < PREFETCHED_GROUPS:
+        prefetch_entries(layout, 0, layout.count - 1, <uint32_t>1 << layout.interval_shift)
     while low < high:
         middle = (low + high + 1) >> 1
-        here = restart_at(data, &layout, middle)
-        if unlikely(here == NULL):
-            return CORRUPTION
-        if unlikely(compare_restart(here, &layout, key, tag, entry, &order) == NULL):
+        if unlikely(compare_first(layout, middle, key, tag, entry, &order, &common) == NULL):
             return CORRUPTION
         if order < 0:
             low = middle
         else:
             high = middle - 1
-    here = restart_at(data, &layout, low)
-    stop = layout.entries_end
-    if low + 1 < layout.restart_count:
-        stop = restart_at(data, &layout, low + 1)
-    if unlikely(here == NULL or stop == NULL):
+    i = low << layout.interval_shift
+    end = min(i + (<uint32_t>1 << layout.interval_shift), layout.count)
+    prefetch_entries(layout, i + 1, min(end, i + PREFETCHED_GROUPS) - 1, 1)
+    behind[0] = compare_first(layout, low, key, tag, entry, &order, &matched)
+    if unlikely(behind[0] == NULL):
         return CORRUPTION
-    # Walk the run (see the top of this file).
-    while here < stop:
-        after = parse_entry(here, layout.entries_end, entry)
-        if unlikely(after == NULL):
-            return CORRUPTION
-        if entry.shared == matched:
-            order = suffix_order(
-                entry.suffix, entry.unshared, key.data + matched, key.size - matched, &common
-            )
-            if order >= 0:
-                is_key[0] = order == 0
-                if order > 0 or entry.tag <= tag:
-                    at[0] = here
-                    behind[0] = after
-                    return OK
-            matched += common
-        elif entry.shared < matched:
-            is_key[0] = False
-            at[0] = here
-            behind[0] = after
-            return OK
-        here = after
-    if stop == layout.entries_end:
-        return END if here == stop else CORRUPTION
-    # The next run's first entry is at or after the wanted one: that is how `low` was chosen.
-    if unlikely(here != stop):
-        return CORRUPTION
-    after = compare_restart(stop, &layout, key, tag, entry, &order)
-    if unlikely(after == NULL or order < 0):
-        return CORRUPTION
+    if order < 0:
+        # Walk the group (see the top of this file).
+        i += 1
+        while i < end:
+            behind[0] = parse_at(layout, i, entry)
+            if unlikely(behind[0] == NULL):
+                return CORRUPTION
+            if entry.shared < matched:
+                order = 1
+                break
+            if entry.shared == matched:
+                order = suffix_order(
+                    entry.suffix, entry.unshared,
+                    key.data + matched, key.size - matched, &common,
+                )
+                if order > 0 or (order == 0 and entry.tag <= tag):
+                    order = 2 if order == 0 else 1
+                    break
+            i += 1
+        if i == end:
+            if end == layout.count:
+                return END
+            # The next group's first entry comes at or after the wanted one: `low` was chosen so.
+            behind[0] = compare_first(layout, low + 1, key, tag, entry, &order, &common)
+            if unlikely(behind[0] == NULL or order < 0):
+                return CORRUPTION
+    index[0] = i
     is_key[0] = order == 2
-    at[0] = stop
-    behind[0] = after
     return OK
+
+
+# Whether entry `index` has this very key. Returns: OK, NOT_FOUND or CORRUPTION.
+cdef inline int is_entry_of(
+    const Layout* layout, uint32_t index, Slice key, Entry* entry
+) noexcept nogil:
+    cdef Entry first
+    if unlikely(parse_at(layout, index, entry) == NULL):
+        return CORRUPTION
+    if (
+        entry.shared + entry.unshared != key.size
+        or memcmp(entry.suffix, key.data + entry.shared, entry.unshared) != 0
+    ):
+        return NOT_FOUND
+    if entry.shared:
+        index = (index >> layout.interval_shift) << layout.interval_shift
+        if unlikely(
+            parse_at(layout, index, &first) == NULL
+            or first.shared != 0 or first.unshared < entry.shared
+        ):
+            return CORRUPTION
+        if memcmp(first.suffix, key.data, entry.shared) != 0:
+            return NOT_FOUND
+    return OK
+
+
+cdef inline uint64_t hash_word(const Layout* layout, uint32_t i) noexcept nogil:
+    """Eight hash bytes from the i-th on; what lies beyond the last one is of no account."""
+    cdef uint64_t word = 0
+    if likely(i + 4 < layout.count):
+        return get_u64(layout.hash_bytes + i)
+    # The four bytes of the block's last word lie behind the last hash byte.
+    memcpy(&word, layout.hash_bytes + i, 4)
+    return word
 
 
 cdef int block_get(
-    const uint8_t* data, size_t size, Slice key, uint64_t tag, uint64_t* found_tag, Slice* value
+    const uint8_t* data, size_t size, Slice key, uint64_t key_hash, uint64_t tag,
+    uint64_t* found_tag, Slice* value
 ) noexcept nogil:
+    cdef Layout layout
     cdef Entry entry
-    cdef const uint8_t* at
-    cdef const uint8_t* behind
-    cdef bint is_key = False
-    cdef int status = find_entry(data, size, key, tag, &entry, &at, &behind, &is_key)
-    if status != OK:
-        return status
-    if not is_key:
-        return NOT_FOUND
-    found_tag[0] = entry.tag
-    value[0] = entry.value
-    return OK
+    cdef uint64_t wanted = (key_hash >> 56) * ONES
+    cdef uint64_t word
+    cdef uint64_t equal
+    cdef uint32_t at
+    cdef uint32_t i = 0
+    cdef int status = read_layout(data, size, &layout)
+    if unlikely(status != OK):
+        return NOT_FOUND if status == END else CORRUPTION
+    while i < layout.count:
+        word = wanted ^ hash_word(&layout, i)
+        # The high bit of each byte that is zero in `word`, that is: equal.
+        equal = ~(((word & LOW_BITS) + LOW_BITS) | word) & HIGH_BITS
+        while equal:
+            at = i + (ctz64(equal) >> 3)
+            equal &= equal - 1
+            if at >= layout.count:
+                break
+            status = is_entry_of(&layout, at, key, &entry)
+            if unlikely(status == CORRUPTION):
+                return CORRUPTION
+            if status == OK and entry.tag <= tag:
+                found_tag[0] = entry.tag
+                value[0] = entry.value
+                return OK
+        i += 8
+    return NOT_FOUND
+
+
+cdef void block_prefetch(const uint8_t* data, size_t size) noexcept nogil:
+    prefetch(data + size - 4)
+    prefetch(data + size - CACHE_LINE_BYTES)
+    prefetch(data + size - 2 * CACHE_LINE_BYTES)
 
 
 # ----------------------------------------------------------------------------------------- cursor
@@ -405,18 +511,15 @@ cdef void block_cursor_init(BlockCursor* cursor) noexcept nogil:
 
 cdef void block_cursor_free(BlockCursor* cursor) noexcept nogil:
     free(cursor.key_buffer)
-    free(cursor.group)
-    free(cursor.group_keys)
     memset(cursor, 0, sizeof(BlockCursor))
 
 
 cdef int block_cursor_open(BlockCursor* cursor, const uint8_t* data, size_t size) noexcept nogil:
     cdef Layout layout
     cdef int status = read_layout(data, size, &layout)
-    cursor.in_group = False
-    cursor.restart_count = 0
+    cursor.count = 0
+    cursor.index = 0
     cursor.entries_end = 0
-    cursor.position = 0
     cursor.next_position = 0
     cursor.key = slice_of(NULL, 0)
     cursor.value = slice_of(NULL, 0)
@@ -424,213 +527,140 @@ cdef int block_cursor_open(BlockCursor* cursor, const uint8_t* data, size_t size
         return CORRUPTION
     cursor.data = data
     cursor.size = size
-    cursor.restart_count = layout.restart_count
+    cursor.count = layout.count
+    cursor.interval_mask = (<uint32_t>1 << layout.interval_shift) - 1
+    cursor.is_wide = layout.is_wide
     cursor.entries_end = <size_t>(layout.entries_end - data)
     return OK
 
 
+cdef inline void layout_of(const BlockCursor* cursor, Layout* layout) noexcept nogil:
+    """The layout again, from what block_cursor_open has checked."""
+    layout.data = cursor.data
+    layout.entries_end = cursor.data + cursor.entries_end
+    layout.offsets = layout.entries_end
+    layout.hash_bytes = cursor.data + cursor.size - 4 - cursor.count
+    layout.count = cursor.count
+    layout.interval_shift = ctz64(<uint64_t>cursor.interval_mask + 1)
+    layout.is_wide = cursor.is_wide
+
+
 cdef inline int place(
-    BlockCursor* cursor, Slice head, const Entry* entry, size_t position, size_t next_position
+    BlockCursor* cursor, const uint8_t* head, const Entry* entry, uint32_t index,
+    const uint8_t* behind
 ) noexcept nogil:
-    """Make `entry` current; its key is head[:shared] + suffix. REQUIRES: head.size >= shared."""
+    """Make `entry` current: its key is head[:shared] + suffix. head NULL: key_buffer has it."""
     cdef size_t size = entry.shared + entry.unshared
-    cdef bint copies_head = head.data != NULL and head.data != cursor.key_buffer
     if unlikely(size > cursor.key_capacity):
+        if head == cursor.key_buffer:
+            head = NULL
         if grow_bytes(&cursor.key_buffer, &cursor.key_capacity, size + FIRST_KEY_BYTES):
             return NO_MEMORY
-    if copies_head and entry.shared:
-        memcpy(cursor.key_buffer, head.data, entry.shared)
+    if head != NULL and entry.shared and head != cursor.key_buffer:
+        memcpy(cursor.key_buffer, head, entry.shared)
     if entry.unshared:
         memcpy(cursor.key_buffer + entry.shared, entry.suffix, entry.unshared)
     cursor.key.data = cursor.key_buffer
     cursor.key.size = size
     cursor.tag = entry.tag
     cursor.value = entry.value
-    cursor.position = position
-    cursor.next_position = next_position
-    cursor.in_group = False
+    cursor.index = index
+    cursor.next_position = <size_t>(behind - cursor.data)
     return OK
+
+
+cdef int go_to(BlockCursor* cursor, uint32_t index) noexcept nogil:
+    """Make entry `index` current. REQUIRES: index < count."""
+    cdef Layout layout
+    cdef Entry entry
+    cdef Entry first
+    cdef const uint8_t* behind
+    layout_of(cursor, &layout)
+    behind = parse_at(&layout, index, &entry)
+    if unlikely(behind == NULL):
+        return CORRUPTION
+    if entry.shared == 0:
+        return place(cursor, NULL, &entry, index, behind)
+    if unlikely(
+        parse_at(&layout, index & ~cursor.interval_mask, &first) == NULL
+        or first.shared != 0 or first.unshared < entry.shared
+    ):
+        return CORRUPTION
+    return place(cursor, first.suffix, &entry, index, behind)
 
 
 cdef int block_cursor_first(BlockCursor* cursor) noexcept nogil:
-    cdef Entry entry
-    cdef const uint8_t* behind
-    if cursor.entries_end == 0:
+    if cursor.count == 0:
         return END
-    behind = parse_entry(cursor.data, cursor.data + cursor.entries_end, &entry)
-    if behind == NULL or entry.shared:
-        return CORRUPTION
-    return place(cursor, slice_of(NULL, 0), &entry, 0, <size_t>(behind - cursor.data))
+    return go_to(cursor, 0)
 
 
-cdef int leave_group(BlockCursor* cursor) noexcept nogil:
-    """Move the current key to key_buffer, where going forward builds on it."""
-    if cursor.key.size > cursor.key_capacity:
-        if grow_bytes(&cursor.key_buffer, &cursor.key_capacity, cursor.key.size + FIRST_KEY_BYTES):
-            return NO_MEMORY
-    if cursor.key.size:
-        memcpy(cursor.key_buffer, cursor.key.data, cursor.key.size)
-    cursor.key.data = cursor.key_buffer
-    cursor.in_group = False
-    return OK
+cdef int block_cursor_last(BlockCursor* cursor) noexcept nogil:
+    if cursor.count == 0:
+        return END
+    return go_to(cursor, cursor.count - 1)
 
 
 cdef int block_cursor_next(BlockCursor* cursor) noexcept nogil:
     cdef Entry entry
     cdef const uint8_t* behind
-    cdef size_t position = cursor.next_position
-    if position >= cursor.entries_end:
+    cdef uint32_t index = cursor.index + 1
+    if unlikely(index >= cursor.count):
         return END
-    if unlikely(cursor.in_group) and leave_group(cursor):
-        return NO_MEMORY
-    behind = parse_entry(cursor.data + position, cursor.data + cursor.entries_end, &entry)
-    if unlikely(behind == NULL or entry.shared > cursor.key.size):
+    if unlikely(cursor.next_position >= cursor.entries_end):
         return CORRUPTION
-    return place(cursor, slice_of(NULL, 0), &entry, position, <size_t>(behind - cursor.data))
-
-
-cdef int block_cursor_seek(BlockCursor* cursor, Slice key, uint64_t tag) noexcept nogil:
-    cdef Entry entry
-    cdef const uint8_t* at
-    cdef const uint8_t* behind
-    cdef bint is_key
-    cdef int status
-    if cursor.entries_end == 0:
-        return END
-    status = find_entry(cursor.data, cursor.size, key, tag, &entry, &at, &behind, &is_key)
-    if status != OK:
-        return status
-    return place(
-        cursor, key, &entry, <size_t>(at - cursor.data), <size_t>(behind - cursor.data)
+    behind = parse_entry(
+        cursor.data + cursor.next_position, cursor.data + cursor.entries_end, &entry
     )
-
-
-# --------------------------------------------------------------------------------------- backwards
-
-cdef int take_from_group(BlockCursor* cursor, uint32_t index) noexcept nogil:
-    cdef GroupEntry* entry = cursor.group + index
-    cursor.group_index = index
-    cursor.in_group = True
-    cursor.key.data = cursor.group_keys + entry.key_offset
-    cursor.key.size = entry.key_size
-    cursor.tag = entry.tag
-    cursor.value = entry.value
-    cursor.position = entry.position
-    cursor.next_position = entry.next_position
-    return OK
-
-
-cdef int add_to_group(
-    BlockCursor* cursor, uint32_t index, const Entry* entry, size_t* used
-) noexcept nogil:
-    """Append the entry's whole key to group_keys and remember where it is."""
-    cdef GroupEntry* moved
-    cdef GroupEntry* slot
-    cdef size_t size = entry.shared + entry.unshared
-    cdef size_t previous = 0
-    if index == cursor.group_capacity:
-        moved = <GroupEntry*>realloc(
-            cursor.group, (2 * <size_t>cursor.group_capacity + 16) * sizeof(GroupEntry)
-        )
-        if moved == NULL:
-            return NO_MEMORY
-        cursor.group = moved
-        cursor.group_capacity = 2 * cursor.group_capacity + 16
-    if used[0] + size > cursor.group_keys_capacity:
-        if grow_bytes(&cursor.group_keys, &cursor.group_keys_capacity, used[0] + size + 512):
-            return NO_MEMORY
-    if index:
-        slot = cursor.group + index - 1
-        if entry.shared > slot.key_size:
-            return CORRUPTION
-        previous = slot.key_offset
-    elif entry.shared:
+    # What is shared with the group's first key is shared with the key before as well: the keys
+    # ascend, so key_buffer still begins with it.
+    if unlikely(
+        behind == NULL or entry.shared > cursor.key.size
+        or (entry.shared != 0 and (index & cursor.interval_mask) == 0)
+    ):
         return CORRUPTION
-    slot = cursor.group + index
-    if entry.shared:
-        memcpy(cursor.group_keys + used[0], cursor.group_keys + previous, entry.shared)
-    if entry.unshared:
-        memcpy(cursor.group_keys + used[0] + entry.shared, entry.suffix, entry.unshared)
-    slot.key_offset = used[0]
-    slot.key_size = size
-    slot.tag = entry.tag
-    slot.value = entry.value
-    used[0] += size
-    return OK
-
-
-cdef int decode_group(BlockCursor* cursor, size_t position, size_t stop) noexcept nogil:
-    """Decode the run from `position` up to `stop` exactly and make its last entry current."""
-    cdef Entry entry
-    cdef const uint8_t* behind
-    cdef size_t used = 0
-    cdef uint32_t count = 0
-    cdef int status
-    cursor.in_group = False
-    while position < stop:
-        if count == RESTART_INTERVAL_MAX:
-            return CORRUPTION
-        behind = parse_entry(cursor.data + position, cursor.data + cursor.entries_end, &entry)
-        if behind == NULL:
-            return CORRUPTION
-        status = add_to_group(cursor, count, &entry, &used)
-        if status != OK:
-            return status
-        cursor.group[count].position = position
-        position = <size_t>(behind - cursor.data)
-        cursor.group[count].next_position = position
-        count += 1
-    if position != stop or count == 0:
-        return CORRUPTION
-    return take_from_group(cursor, count - 1)
-
-
-cdef int group_before(BlockCursor* cursor, size_t stop) noexcept nogil:
-    """Make the entry that ends at `stop` current. REQUIRES: 0 < stop <= entries_end."""
-    cdef const uint8_t* restarts = cursor.data + cursor.entries_end
-    cdef uint32_t low = 0
-    cdef uint32_t high = cursor.restart_count - 1
-    cdef uint32_t middle
-    while low < high:
-        middle = (low + high + 1) >> 1
-        if get_u32(restarts + 4 * <size_t>middle) < stop:
-            low = middle
-        else:
-            high = middle - 1
-    return decode_group(cursor, get_u32(restarts + 4 * <size_t>low), stop)
-
-
-cdef int block_cursor_last(BlockCursor* cursor) noexcept nogil:
-    if cursor.entries_end == 0:
-        return END
-    return group_before(cursor, cursor.entries_end)
+    return place(cursor, NULL, &entry, index, behind)
 
 
 cdef int block_cursor_prev(BlockCursor* cursor) noexcept nogil:
-    if cursor.position == 0:
+    if cursor.index == 0:
         return END
-    if cursor.in_group and cursor.group_index > 0:
-        return take_from_group(cursor, cursor.group_index - 1)
-    return group_before(cursor, cursor.position)
+    return go_to(cursor, cursor.index - 1)
+
+
+cdef int block_cursor_seek(BlockCursor* cursor, Slice key, uint64_t tag) noexcept nogil:
+    cdef Layout layout
+    cdef Entry entry
+    cdef const uint8_t* behind
+    cdef uint32_t index
+    cdef bint is_key
+    cdef int status
+    if cursor.count == 0:
+        return END
+    layout_of(cursor, &layout)
+    status = find_entry(&layout, key, tag, &entry, &index, &is_key, &behind)
+    if status != OK:
+        return status
+    return place(cursor, key.data, &entry, index, behind)
 
 
 cdef int block_cursor_seek_back(BlockCursor* cursor, Slice key, uint64_t tag) noexcept nogil:
+    cdef Layout layout
     cdef Entry entry
-    cdef const uint8_t* at
     cdef const uint8_t* behind
-    cdef bint is_key = False
+    cdef uint32_t index
+    cdef bint is_key
     cdef int status
-    if cursor.entries_end == 0:
+    if cursor.count == 0:
         return END
-    status = find_entry(cursor.data, cursor.size, key, tag, &entry, &at, &behind, &is_key)
+    layout_of(cursor, &layout)
+    status = find_entry(&layout, key, tag, &entry, &index, &is_key, &behind)
     if status == END:
-        return group_before(cursor, cursor.entries_end)
+        return go_to(cursor, cursor.count - 1)
     if status != OK:
         return status
     if is_key and entry.tag == tag:
-        return place(
-            cursor, key, &entry, <size_t>(at - cursor.data), <size_t>(behind - cursor.data)
-        )
-    if at == cursor.data:
+        return place(cursor, key.data, &entry, index, behind)
+    if index == 0:
         return END
-    return group_before(cursor, <size_t>(at - cursor.data))
+    return go_to(cursor, index - 1)

@@ -103,14 +103,13 @@ cdef int table_get(
     status = table_block(table, i, may_block, fill_cache, &block, failure)
     if unlikely(status != OK):
         return status
-    status = block_get(block.data, block.size, key, tag, &out.tag, &out.value)
+    status = block_get(block.data, block.size, key, key_hash, tag, &out.tag, &out.value)
     if likely(status == OK):
         out.pin = block
         return OK
     block_unref(block)
     if unlikely(status == CORRUPTION):
         return table_damaged(table, "a block is damaged", table.index.offsets[i], failure)
-    # END: the separator behind the block is at or after the key, the next block is behind that.
     return NOT_FOUND
 
 

@@ -114,9 +114,12 @@ cdef int walk_block(
         status = see_entry(table, i, cursor, seen, failure)
         if status != OK:
             return status
-        # What is walked over must be found as well: restarts and shared sizes are right.
+        # What is walked over must be found as well: offsets, hash bytes and shared sizes are right.
         if (
-            block_get(data, size, cursor.key, cursor.tag, &found_tag, &found) != OK
+            block_get(
+                data, size, cursor.key, hash64(cursor.key.data, cursor.key.size), cursor.tag,
+                &found_tag, &found,
+            ) != OK
             or found_tag != cursor.tag or found.data != cursor.value.data
         ):
             return table_damaged(table, "an entry of a block cannot be found", offset, failure)

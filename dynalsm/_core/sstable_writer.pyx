@@ -16,7 +16,7 @@ from posix.fcntl cimport O_CREAT, O_EXCL, O_WRONLY
 
 from dynalsm._core.block cimport (
     BlockBuilder,
-    block_builder_add,
+    block_builder_add_hashed,
     block_builder_bytes,
     block_builder_finish,
     block_builder_free,
@@ -97,6 +97,7 @@ cdef struct TableWriter:
     Bytes last_separator
     # The last key added, and what goes into the properties.
     Bytes last_key
+    uint64_t last_hash
     uint64_t last_tag
     uint64_t* hashes                 # owned: of distinct keys
     uint64_t keys
@@ -408,6 +409,7 @@ cdef inline bint is_full(TableWriter* writer, size_t entry_bytes) noexcept nogil
 cdef int remember_key(TableWriter* writer, Slice key, Failure* failure) noexcept nogil:
     """A key other than the one before: for the filter and the order check."""
     cdef uint64_t* hashes
+    writer.last_hash = hash64(key.data, key.size)
     if writer.options.filter_bits:
         if writer.keys == writer.hash_capacity:
             hashes = <uint64_t*>realloc(
@@ -417,7 +419,7 @@ cdef int remember_key(TableWriter* writer, Slice key, Failure* failure) noexcept
                 return no_memory(failure)
             writer.hashes = hashes
             writer.hash_capacity = 2 * writer.hash_capacity + 1024
-        writer.hashes[writer.keys] = hash64(key.data, key.size)
+        writer.hashes[writer.keys] = writer.last_hash
     writer.keys += 1
     if writer.keys == 1 and bytes_append(&writer.smallest, key.data, key.size):
         return no_memory(failure)
@@ -444,12 +446,12 @@ cdef int table_writer_add(
             status = cut_block(writer, &key, failure)
             if status != OK:
                 return status
-    if block_builder_add(&writer.block, key, tag, value):
-        return no_memory(failure)
     if order:
         status = remember_key(writer, key, failure)
         if status != OK:
             return status
+    if block_builder_add_hashed(&writer.block, key, writer.last_hash, tag, value):
+        return no_memory(failure)
     writer.last_tag = tag
     writer.entries += 1
     writer.deletions += kind == KIND_DELETE or kind == KIND_SINGLE_DELETE
