@@ -57,8 +57,9 @@ def explain(operation: str, request: Any, settings: Settings) -> Any:
     """Do what `validate` does, the slow way."""
     shape = input_of(operation)
     converted = _convert_top(shape, request)
-    if operation not in DATA_PLANE and "TableName" in shape.members:
-        _check_control_name(converted.get("TableName"), settings)
+    member = shape.members.get("TableName")
+    if operation not in DATA_PLANE and member is not None:
+        _check_control_name(converted.get("TableName"), member.required, settings)
     walk = _Constraints(operation, settings.wording)
     found = []
     for problem in walk.structure(shape, converted, ""):
@@ -96,9 +97,11 @@ def constraint(value: Any, path: str, text: str, wording: str = "classic") -> st
     return f"Value {echo} at '{path}' failed to satisfy constraint: {text}"
 
 
-def _check_control_name(name: Any, settings: Settings) -> None:
+def _check_control_name(name: Any, is_required: bool, settings: Settings) -> None:
     if name is None:
-        raise errors.ValidationException(messages.TABLE_NAME_REQUIRED)
+        if is_required:
+            raise errors.ValidationException(messages.TABLE_NAME_REQUIRED)
+        return
     if name.startswith("arn:") or 3 <= len(name) <= 255:
         return
     if settings.wording == "classic":

@@ -397,8 +397,13 @@ def test_list_streams_in_pages(db: Database) -> None:
 
 
 def test_list_streams_refuses(db: Database) -> None:
-    for call in ({"Limit": 0}, {"Limit": 101}, {"ExclusiveStartStreamArn": "x" * 40}):
-        with pytest.raises(errors.ValidationException):
+    for call, text in (
+        ({"Limit": 0}, "Value '0' at 'limit'"),
+        ({"Limit": 101}, "Value '101' at 'limit'"),
+        ({"ExclusiveStartStreamArn": "x" * 40}, "Invalid StreamArn"),
+        ({"TableName": "ab"}, "TableName must be at least 3 characters"),
+    ):
+        with pytest.raises(errors.ValidationException, match=text):
             db.call("ListStreams", call)
 
 
