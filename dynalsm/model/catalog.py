@@ -1,7 +1,8 @@
 """The catalog: which tables there are, on disk and open.
 
-Catalog tree (name "catalog"), keys and msgpack values:
+Catalog tree (name "catalog"), keys and msgpack values (docs/format-catalog.md has every member):
 
+    "format" 00 "catalog"              FORMAT_VERSION
     "table" 00 <table name>            TableSchema (schema.pack)
     "log" 00 <table id> 00 <label>     ChangelogRecord
     "statistics" 00 <tree name>        [items, bytes] at the last clean close or checkpoint
@@ -30,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgpack
 
+from dynalsm import errors
 from dynalsm.model import schema as schemas
 from dynalsm.model.changelog import Changelog, ChangelogRecord, unpack_record
 from dynalsm.model.schema import ACTIVE, CREATING, IndexSchema, TableSchema
@@ -43,6 +45,9 @@ CATALOG_TREE = "catalog"
 # Trees that belong to tables and changelogs, and to nothing else.
 _OWNED_PREFIXES = ("t/", "s/", "x/")
 _TABLE, _LOG, _STATISTICS, _CLEAN = "table", "log", "statistics", "clean"
+_FORMAT = "format"
+# Of everything in docs/format-catalog.md; grows when an older reader would be misled.
+FORMAT_VERSION = 1
 
 
 class IndexHandle:
@@ -116,6 +121,7 @@ class Catalog:
             self.tree = engine.tree(CATALOG_TREE)
         else:
             self.tree = engine.create_tree(CATALOG_TREE)
+        self._check_format()
         self._load()
 
     # Reading.
@@ -288,6 +294,17 @@ class Catalog:
             yield key[len(prefix) :].decode(), msgpack.unpackb(packed, strict_map_key=False)
 
     # Opening and closing.
+
+    def _check_format(self) -> None:
+        version = self.read(_FORMAT, CATALOG_TREE)
+        if version is None and not self.engine.read_only:
+            self.write(_FORMAT, CATALOG_TREE, FORMAT_VERSION)
+        elif version is not None and version > FORMAT_VERSION:
+            raise errors.FormatError(
+                f"the catalog has format {version}; this version of dynalsm reads up to "
+                f"{FORMAT_VERSION}",
+                path=self.engine.path,
+            )
 
     def _load(self) -> None:
         is_clean = self._take_clean_mark()

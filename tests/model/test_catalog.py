@@ -202,6 +202,13 @@ def test_records_of_others() -> None:
     assert catalog.read("backup", "a") is None
 
 
+def test_newer_format_is_refused() -> None:
+    engine = MemoryEngine()
+    opened(engine).write("format", "catalog", 2)
+    with pytest.raises(errors.FormatError, match="format 2"):
+        opened(engine)
+
+
 # Statistics.
 
 
