@@ -3,8 +3,8 @@
 `CHECKERS["GetItem"](request, known_names)` returns True when the request is beyond doubt valid,
 and anything else (False, or a TypeError or AttributeError on the way) when it needs a closer
 look by validate.explain. A checker looks at each member once and calls nothing for the common
-scalars: about 0.3 us for a GetItem (bench/micro/bench_validate.py). Checkers are made on first use and then only
-read; making one twice in two threads is harmless.
+scalars: about 0.3 us for a GetItem (bench/micro/bench_validate.py). Checkers are made on first
+use and then only read; making one twice in two threads is harmless.
 """
 
 from __future__ import annotations

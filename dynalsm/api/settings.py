@@ -10,7 +10,7 @@ import re
 import uuid
 from typing import Any, NoReturn
 
-from dynalsm import errors
+from dynalsm import errors, limits
 from dynalsm.api import messages, names, table_checks
 from dynalsm.api.registry import Reply, Request, operation
 from dynalsm.api.table_checks import fail, invalid
@@ -19,8 +19,6 @@ from dynalsm.model.catalog import TableHandle
 from dynalsm.model.schema import Policy, TableSchema
 from dynalsm.model.settings import Settings
 
-ACCOUNT_UNITS = 80_000
-TABLE_UNITS = 40_000
 ENDPOINT_CACHE_MINUTES = 1440
 _STREAM_RESOURCE = re.compile(r"table/([a-zA-Z0-9_.-]+)/stream/([^/]+)")
 _TABLE_RESOURCE = re.compile(r"table/([a-zA-Z0-9_.-]+)")
@@ -33,10 +31,10 @@ _TABLE_RESOURCE = re.compile(r"table/([a-zA-Z0-9_.-]+)")
 def describe_limits(_database: Any, _request: Request, _form: Any) -> Reply:
     """Return the account's capacity quotas."""
     return {
-        "AccountMaxReadCapacityUnits": ACCOUNT_UNITS,
-        "AccountMaxWriteCapacityUnits": ACCOUNT_UNITS,
-        "TableMaxReadCapacityUnits": TABLE_UNITS,
-        "TableMaxWriteCapacityUnits": TABLE_UNITS,
+        "AccountMaxReadCapacityUnits": limits.ACCOUNT_MAX_UNITS,
+        "AccountMaxWriteCapacityUnits": limits.ACCOUNT_MAX_UNITS,
+        "TableMaxReadCapacityUnits": limits.TABLE_MAX_UNITS,
+        "TableMaxWriteCapacityUnits": limits.TABLE_MAX_UNITS,
     }
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from dynalsm import errors, values
+from dynalsm import errors, limits, values
 from dynalsm.api import messages, names
 from dynalsm.api.registry import Reply, Request, operation
 from dynalsm.api.table_checks import fail, invalid
@@ -24,8 +24,6 @@ from dynalsm.model import changelog
 from dynalsm.model.changelog import Change, Changelog, ChangelogRecord
 
 LIST_LIMIT = 100
-GET_LIMIT = 1000
-GET_LIMIT_BYTES = 1 << 20
 _ARN = re.compile(
     r"arn:aws[a-z-]*:dynamodb:([a-z0-9-]+):([0-9]{12}):table/([a-zA-Z0-9_.-]+)/stream/([^/|]+)"
 )
@@ -115,8 +113,8 @@ def get_records(database: Any, request: Request, form: Any) -> Reply:
         place.shard,
         max(place.seqno, begin),
         readable,
-        request.get("Limit") or GET_LIMIT,
-        GET_LIMIT_BYTES,
+        request.get("Limit") or limits.GET_RECORDS_MAX,
+        limits.GET_RECORDS_MAX_BYTES,
     )
     reply: Reply = {"Records": [_record(database, record, change, form) for change in page.changes]}
     if not (page.is_end and record.closed_at is not None):

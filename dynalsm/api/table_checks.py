@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from dynalsm import errors
+from dynalsm import errors, limits
 from dynalsm.api import messages
 from dynalsm.api.messages import INVALID
 from dynalsm.model.schema import (
@@ -29,9 +29,6 @@ from dynalsm.model.settings import Settings
 Request = Mapping[str, Any]
 
 MAX_UNITS = 1_000_000_000_000
-MAX_PROJECTED_ATTRIBUTES = 100
-MAX_KEY_PARTS = 4  # of each kind, in a GSI
-MAX_POLICY_BYTES = 20_480
 DEFAULT_WARM = Warm(12_000, 4_000)  # what AWS reports for a new on-demand table
 TABLE_CLASSES = ("STANDARD", "STANDARD_INFREQUENT_ACCESS")
 _TAG_TEXT = re.compile(r"[\w\s+\-=.:/@]*")
@@ -242,8 +239,11 @@ def _check_gsi_key(key: Sequence[Request]) -> None:
     kinds = [element["KeyType"] for element in key]
     if kinds != sorted(kinds):
         invalid("All HASH key attributes must precede RANGE key attributes in the KeySchema")
-    for kind in ("HASH", "RANGE"):
-        if kinds.count(kind) > MAX_KEY_PARTS:
+    for kind, most in (
+        ("HASH", limits.INDEX_HASH_ATTRIBUTES_MAX),
+        ("RANGE", limits.INDEX_RANGE_ATTRIBUTES_MAX),
+    ):
+        if kinds.count(kind) > most:
             invalid(f"The KeySchema exceeds the maximum allowed number of {kind} key attributes")
 
 
@@ -361,11 +361,11 @@ def check_counts(indexes: Sequence[IndexSchema], settings: Settings) -> None:
     if sum(index.kind == "LSI" for index in indexes) > settings.limit_lsi:
         invalid(f"Number of LocalSecondaryIndexes exceeds per-table limit of {settings.limit_lsi}")
     projected = sum(len(index.projection.attributes) for index in indexes)
-    if projected > MAX_PROJECTED_ATTRIBUTES:
+    if projected > limits.PROJECTED_ATTRIBUTES_MAX:
         # Unverified wording.
         invalid(
             f"Number of NonKeyAttributes over all indexes exceeds the limit of "
-            f"{MAX_PROJECTED_ATTRIBUTES}: {projected}"
+            f"{limits.PROJECTED_ATTRIBUTES_MAX}: {projected}"
         )
 
 
@@ -459,8 +459,8 @@ def check_tag_count(tags: Mapping[str, str], settings: Settings) -> None:
 
 def policy_of(text: str) -> str:
     """Return a checked policy document (not enforced: there is only one principal here)."""
-    if len(text.encode()) > MAX_POLICY_BYTES:
-        invalid(f"Maximum policy size of {MAX_POLICY_BYTES} bytes exceeded")
+    if len(text.encode()) > limits.POLICY_MAX_BYTES:
+        invalid(f"Maximum policy size of {limits.POLICY_MAX_BYTES} bytes exceeded")
     problem = "This policy contains invalid Json"
     try:
         document = json.loads(text)

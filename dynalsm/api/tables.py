@@ -11,15 +11,13 @@ import uuid
 from bisect import bisect_right
 from typing import Any
 
-from dynalsm import errors
+from dynalsm import errors, limits
 from dynalsm.api import describe, messages, names, table_checks, table_update
 from dynalsm.api.registry import Reply, Request, operation
 from dynalsm.model import streams
 from dynalsm.model.catalog import TableHandle
 from dynalsm.model.schema import ACTIVE, CREATING, PAY_PER_REQUEST, Policy, TableSchema
 from dynalsm.model.settings import Settings
-
-LIST_LIMIT = 100
 
 
 @operation("CreateTable")
@@ -76,7 +74,7 @@ def list_tables(database: Any, request: Request, _form: Any) -> Reply:
     found = database.catalog.names()
     start = request.get("ExclusiveStartTableName")
     first = 0 if start is None else bisect_right(found, names.plain_name(database.settings, start))
-    limit = request.get("Limit") or LIST_LIMIT
+    limit = request.get("Limit") or limits.LIST_TABLES_MAX
     page = found[first : first + limit]
     reply: Reply = {"TableNames": page}
     if first + limit < len(found):

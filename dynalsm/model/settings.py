@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from dynalsm import limits
+
 
 @dataclass
 class Settings:
@@ -27,15 +29,15 @@ class Settings:
     endpoint: str = ""
 
     # Quotas of an account (reference 14.5).
-    limit_tables: int = 2500
-    limit_gsi: int = 20
-    limit_lsi: int = 5
-    limit_tags: int = 50
+    limit_tables: int = limits.TABLES_MAX
+    limit_gsi: int = limits.GLOBAL_INDEXES_MAX
+    limit_lsi: int = limits.LOCAL_INDEXES_MAX
+    limit_tags: int = limits.TAGS_MAX
 
     # Streams: new streams are cut into so many shards by partition-key hash.
     stream_shards: int = 4
-    stream_retention_seconds: float = 24 * 3600
-    iterator_lifetime_seconds: float = 15 * 60
+    stream_retention_seconds: float = limits.STREAM_RETENTION_SECONDS
+    iterator_lifetime_seconds: float = limits.SHARD_ITERATOR_SECONDS
 
     # Time to live: how often expired items are looked for, and how long a second UpdateTimeToLive
     # is refused (0: never; AWS: about an hour).
