@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from dynalsm.cli import output
 from dynalsm.cli.data import JsonOption
-
-if TYPE_CHECKING:
-    from dynalsm.database import Database
 
 DirectoryArgument = Annotated[str, typer.Argument(help="Database directory.")]
 
@@ -25,10 +22,11 @@ def add_commands(app: typer.Typer) -> None:
 def stats(path: DirectoryArgument, json: JsonOption = False) -> None:
     """Print the engine's figures."""
     import dynalsm
+    from dynalsm.server.metrics import tree_labels
 
     with dynalsm.open(path, read_only=True) as database:
         figures = database.stats()
-        labels = _tree_labels(database)
+        labels = tree_labels(database)
     if json:
         output.print_json(figures)
         return
@@ -38,7 +36,7 @@ def stats(path: DirectoryArgument, json: JsonOption = False) -> None:
         ("Tree", "Partitions", "On disk", "In memory", "Entries"),
         [
             (
-                labels.get(name, name),
+                " / ".join(filter(None, labels.get(name, (name,)))),
                 tree["partitions"],
                 output.size_text(tree["disk_bytes"]),
                 output.size_text(tree["memtable_bytes"]),
@@ -85,21 +83,6 @@ def checkpoint(
     with dynalsm.open(path, create=False) as database:
         database.engine.checkpoint(target)
     output.console.print(f"checkpoint written to {target}")
-
-
-def _tree_labels(database: Database) -> dict[str, str]:
-    """Return what people call each tree: the table, its index, its stream."""
-    labels: dict[str, str] = {}
-    for name in database.catalog.names():
-        table = database.catalog.get(name)
-        if table is None:
-            continue
-        labels[table.tree.name] = name
-        for index in table.indexes.values():
-            labels[index.tree.name] = f"{name} / {index.name}"
-        if table.changelog is not None:
-            labels[table.changelog.tree.name] = f"{name} (changes)"
-    return labels
 
 
 def _flat(figures: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:

@@ -32,6 +32,12 @@ def serve(
     ] = False,
     tls_cert: Annotated[Path | None, typer.Option(help="PEM certificate, for https.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="PEM private key, for https.")] = None,
+    metrics: Annotated[
+        bool | None,
+        typer.Option(
+            "--metrics/--no-metrics", help="Offer GET /metrics; by default where no keys are set."
+        ),
+    ] = None,
     durability: Annotated[str, typer.Option(help="commit (default), interval or os.")] = "commit",
     region: Annotated[str, typer.Option(help="The region in ARNs.")] = "us-east-1",
     enforce_throughput: Annotated[
@@ -66,6 +72,7 @@ def serve(
             verifier=verifier,
             allow_anonymous=allow_anonymous,
             tls=tls,
+            has_metrics=metrics if metrics is not None else verifier is None,
             on_ready=lambda url: output.console.print(
                 f"dynalsm serves [bold]{path}[/] at [bold]{url}[/] (Ctrl-C stops)", soft_wrap=True
             ),

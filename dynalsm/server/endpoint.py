@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, cast
 import httptools
 
 from dynalsm.server import wire
+from dynalsm.server.metrics import Metrics
 from dynalsm.server.offload import Pages, SyncThread
 from dynalsm.server.wire import Job, Reply, Request, Service
 
@@ -253,9 +254,11 @@ class Held:
 class Server:
     """The endpoint of one database on the running event loop: start(), then stop()."""
 
-    def __init__(self, database: Database, verifier: Verifier | None = None) -> None:
+    def __init__(
+        self, database: Database, verifier: Verifier | None = None, has_metrics: bool = True
+    ) -> None:
         self.database = database
-        self.service = Service(database, verifier)
+        self.service = Service(database, verifier, Metrics(database) if has_metrics else None)
         self.loop = asyncio.get_running_loop()
         self.connections: set[Connection] = set()
         self.is_stopping = False
@@ -320,7 +323,7 @@ class Server:
 
     def handle(self, connection: Connection, request: Request, close: bool) -> None:
         """Answer one request: now, after the disk, or from a worker."""
-        if len(request.body) > LONG_BODY_BYTES:
+        if len(request.body) > LONG_BODY_BYTES or request.url == wire.METRICS_PATH:
             self._to_worker(connection, request, None, close)
             return
         job = self.service.parse(request)

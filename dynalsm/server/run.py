@@ -70,6 +70,7 @@ def serve(
     verifier: Verifier | None = None,
     allow_anonymous: bool = False,
     tls: ssl.SSLContext | None = None,
+    has_metrics: bool = True,
     on_ready: Callable[[str], None] | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; on_ready gets the URL. Raises: ServeError."""
@@ -81,7 +82,7 @@ def serve(
         stopped = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopped.set)
-        server, url = await _start(database, host, port, verifier, tls)
+        server, url = await _start(database, host, port, verifier, tls, has_metrics)
         if on_ready is not None:
             on_ready(url)
         await stopped.wait()
@@ -108,9 +109,10 @@ class ServerThread:
         verifier: Verifier | None = None,
         allow_anonymous: bool = False,
         tls: ssl.SSLContext | None = None,
+        has_metrics: bool = True,
     ) -> None:
         check_host(host, verifier, allow_anonymous)
-        self._arguments = (database, host, port, verifier, tls)
+        self._arguments = (database, host, port, verifier, tls, has_metrics)
         self._ready = threading.Event()
         self._problem: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -161,6 +163,7 @@ async def _start(
     port: int,
     verifier: Verifier | None,
     tls: ssl.SSLContext | None,
+    has_metrics: bool,
 ) -> tuple[Server, str]:
     try:
         from dynalsm.server.endpoint import Server
@@ -169,7 +172,7 @@ async def _start(
             f"the server needs {problem.name}: pip install 'dynalsm[server]'"
         ) from problem
 
-    server = Server(database, verifier)
+    server = Server(database, verifier, has_metrics)
     try:
         address, bound = await server.start(host, port, tls)
     except OSError as problem:

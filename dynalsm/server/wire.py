@@ -12,6 +12,7 @@ import gzip
 import itertools
 import logging
 import os
+import time
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from dynalsm.values.forms import JSON
 if TYPE_CHECKING:
     from dynalsm.database import Database
     from dynalsm.server.auth import AccessKey, Verifier
+    from dynalsm.server.metrics import Metrics
 
 log = logging.getLogger("dynalsm.server")
 
@@ -42,6 +44,8 @@ _SERVICE_TARGETS = {
 TARGETS: dict[bytes, str] = {
     _SERVICE_TARGETS[shapes.service_of(name)] + name.encode(): name for name in OPERATIONS
 }
+METRICS_PATH = b"/metrics"
+METRICS_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 UNKNOWN_PAGE = b"<UnknownOperationException/>\n"
 STATUS_TEXT = {
     200: b"OK",
@@ -93,9 +97,15 @@ class BodyTooLarge(Exception):
 class Service:
     """The protocol over one database."""
 
-    def __init__(self, database: Database, verifier: Verifier | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        verifier: Verifier | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
         self.database = database
         self.verifier = verifier
+        self.metrics = metrics
         self._call = database.call
         region = database.settings.region
         self._health = Reply(
@@ -121,6 +131,15 @@ class Service:
 
     def run(self, job: Job) -> Reply:
         """Run a job to its reply; never raises."""
+        metrics = self.metrics
+        if metrics is None:
+            return self._run(job)
+        started = time.perf_counter()
+        reply = self._run(job)
+        metrics.count(job.operation, reply.status, time.perf_counter() - started)
+        return reply
+
+    def _run(self, job: Job) -> Reply:
         try:
             return Reply(200, orjson.dumps(self._call(job.operation, job.parameters, JSON)))
         except errors.ApiError as error:
@@ -160,7 +179,16 @@ class Service:
             return Reply(200, b"", b"text/plain", preflight_headers(request.headers))
         if request.method == b"GET" and path == b"/":
             return self._health
+        if request.method == b"GET" and path == METRICS_PATH and self.metrics is not None:
+            return self._metrics_page(self.metrics)
         return Reply(404, UNKNOWN_PAGE, b"application/xml")
+
+    def _metrics_page(self, metrics: Metrics) -> Reply:
+        try:
+            return Reply(200, metrics.render(), METRICS_TYPE, has_checksum=False)
+        except ModuleNotFoundError as problem:
+            text = f"metrics need {problem.name}: pip install 'dynalsm[server]'\n"
+            return Reply(503, text.encode(), b"text/plain")
 
 
 def content_type(value: bytes) -> bytes:
