@@ -15,7 +15,7 @@ from dynalsm.api import messages, names, table_checks
 from dynalsm.api.registry import Reply, Request, operation
 from dynalsm.api.table_checks import fail, invalid
 from dynalsm.model import ttl
-from dynalsm.model.catalog import TableHandle
+from dynalsm.model.catalog import STREAM_POLICY, TableHandle
 from dynalsm.model.schema import Policy, TableSchema
 from dynalsm.model.settings import Settings
 
@@ -223,9 +223,6 @@ def delete_resource_policy(database: Any, request: Request, _form: Any) -> Reply
 
 def _no_policy(text: str) -> NoReturn:
     raise errors.API_ERRORS["PolicyNotFoundException"](text)
-
-
-STREAM_POLICY = "stream-policy"  # catalog record (kind, ARN) -> [text, revision]
 
 
 def _policy(database: Any, arn: str, name: str) -> Policy | None:

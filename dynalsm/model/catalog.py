@@ -46,6 +46,9 @@ CATALOG_TREE = "catalog"
 _OWNED_PREFIXES = ("t/", "s/", "x/")
 _TABLE, _LOG, _STATISTICS, _CLEAN = "table", "log", "statistics", "clean"
 _FORMAT = "format"
+# Records of these kinds are named "<table id>/..." and go with the table.
+_TABLE_KINDS = ("backfill", "kinesis")
+STREAM_POLICY = "stream-policy"  # named by the stream's ARN; goes with its changelog
 # Of everything in docs/format-catalog.md; grows when an older reader would be misled.
 FORMAT_VERSION = 1
 
@@ -201,6 +204,9 @@ class Catalog:
             self.barrier()
             batch = self.engine.batch()
             batch.delete(self.tree, record_key(_TABLE, name))
+            for kind in _TABLE_KINDS:
+                prefix = record_key(kind, handle.schema.id)
+                batch.delete_range(self.tree, prefix + b"/", prefix + b"0")
             log = self._logs.get((handle.schema.id, handle.schema.changelog or ""))
             try:
                 self._write_logs(batch, [] if log is None else [self._closed(log)])
@@ -247,7 +253,11 @@ class Catalog:
     def drop_log(self, record: ChangelogRecord) -> None:
         """Delete a changelog and its records."""
         with self.mutex:
-            self.tree.delete(_log_key(record), sync=True)
+            arn = f"{self.settings.table_arn(record.table)}/stream/{record.label}"
+            batch = self.engine.batch()
+            batch.delete(self.tree, _log_key(record))
+            batch.delete(self.tree, record_key(STREAM_POLICY, arn))
+            self.engine.write(batch, sync=True)
             logs = dict(self._logs)
             del logs[record.table_id, record.label]
             self._set_logs(logs)

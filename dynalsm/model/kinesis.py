@@ -109,7 +109,7 @@ def copy(database: Any) -> int:
 def _copy_table(database: Any, handle: TableHandle, arn: str, precision: str) -> int:
     """Copy what is new of one table; a closed changelog is finished before the next begins."""
     name = _record_name(handle, arn)
-    place = label, seqnos = database.catalog.read(EXTRA, name)
+    place = label, seqnos = database.catalog.read(EXTRA, name) or _beginning(handle)
     logs = sorted(
         (log for log in database.catalog.logs() if log.table_id == handle.schema.id),
         key=lambda log: log.start_seqno,
@@ -126,6 +126,13 @@ def _copy_table(database: Any, handle: TableHandle, arn: str, precision: str) ->
     if lines or label != place[0]:
         database.catalog.write(EXTRA, name, [label, seqnos])
     return lines
+
+
+def _beginning(handle: TableHandle) -> tuple[str, list[int]]:
+    """Return where to begin when a crash came before `enable` had noted it."""
+    assert handle.changelog is not None
+    record = handle.changelog.record
+    return record.label, [record.start_seqno] * record.shards
 
 
 def _copy_log(

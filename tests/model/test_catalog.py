@@ -202,6 +202,18 @@ def test_records_of_others() -> None:
     assert catalog.read("backup", "a") is None
 
 
+def test_records_that_belong_to_a_table_go_with_it() -> None:
+    catalog = opened(MemoryEngine())
+    catalog.create(schema())
+    catalog.create(schema("Music2"))
+    for table in ("id-Music", "id-Music2"):
+        catalog.write("backfill", f"{table}/by-x", b"key")
+        catalog.write("kinesis", f"{table}/arn", ["label", [1]])
+    catalog.drop("Music")
+    for kind in ("backfill", "kinesis"):
+        assert [name.partition("/")[0] for name, _ in catalog.records(kind)] == ["id-Music2"]
+
+
 def test_newer_format_is_refused() -> None:
     engine = MemoryEngine()
     opened(engine).write("format", "catalog", 2)
