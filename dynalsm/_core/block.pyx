@@ -39,10 +39,17 @@ cdef enum:
     PREFETCHED_GROUPS = 16           # more groups than this are searched without fetching all ahead
     CACHE_LINE_BYTES = 64
 
-cdef size_t BLOCK_BYTES_MAX = <size_t>0x7FFFFFFF
-cdef uint64_t HIGH_BITS = <uint64_t>0x8080808080808080
-cdef uint64_t LOW_BITS = <uint64_t>0x7F7F7F7F7F7F7F7F
-cdef uint64_t ONES = <uint64_t>0x0101010101010101
+cdef extern from *:
+    """
+    #define DYNALSM_BLOCK_BYTES_MAX ((size_t)0x7FFFFFFF)
+    #define DYNALSM_HIGH_BITS 0x8080808080808080ull
+    #define DYNALSM_LOW_BITS 0x7F7F7F7F7F7F7F7Full
+    #define DYNALSM_ONES 0x0101010101010101ull
+    """
+    size_t BLOCK_BYTES_MAX "DYNALSM_BLOCK_BYTES_MAX"
+    uint64_t HIGH_BITS "DYNALSM_HIGH_BITS"
+    uint64_t LOW_BITS "DYNALSM_LOW_BITS"
+    uint64_t ONES "DYNALSM_ONES"
 
 
 # ---------------------------------------------------------------------------------------- builder
@@ -206,7 +213,7 @@ cdef struct Entry:
 cdef inline uint64_t packed_varint(uint64_t word, uint64_t stop) noexcept nogil:
     """The varint in the low bytes of `word`; `stop` has the high bit of its last byte set."""
     word &= stop ^ (stop - 1)
-    word &= <uint64_t>0x7F7F7F7F7F7F7F7F
+    word &= LOW_BITS
     word = (word & <uint64_t>0x007F007F007F007F) | ((word & <uint64_t>0x7F007F007F007F00) >> 1)
     word = (word & <uint64_t>0x00003FFF00003FFF) | ((word & <uint64_t>0x3FFF00003FFF0000) >> 2)
     return (word & <uint64_t>0x000000000FFFFFFF) | ((word & <uint64_t>0x0FFFFFFF00000000) >> 4)
@@ -434,6 +441,8 @@ cdef inline int is_entry_of(
     const Layout* layout, uint32_t index, Slice key, Entry* entry
 ) noexcept nogil:
     cdef Entry first
+    cdef uint32_t group = (index >> layout.interval_shift) << layout.interval_shift
+    prefetch(layout.data + offset_of(layout.offsets, layout.is_wide, group))
     if unlikely(parse_at(layout, index, entry) == NULL):
         return CORRUPTION
     if (
@@ -442,9 +451,8 @@ cdef inline int is_entry_of(
     ):
         return NOT_FOUND
     if entry.shared:
-        index = (index >> layout.interval_shift) << layout.interval_shift
         if unlikely(
-            parse_at(layout, index, &first) == NULL
+            parse_at(layout, group, &first) == NULL
             or first.shared != 0 or first.unshared < entry.shared
         ):
             return CORRUPTION

@@ -21,10 +21,17 @@ cdef enum:
     PROBES_MAX = 14
     PROBES_PER_WORD = 7
 
-cdef uint64_t SPREAD = <uint64_t>0x9E3779B97F4A7C15
-cdef uint64_t LINE_FACTOR = <uint64_t>0xD6E8FEB86659FD93
-cdef uint64_t BIT_FACTOR = <uint64_t>0xC4CEB9FE1A85EC53
-cdef uint64_t LINES_MAX = <uint64_t>0xFFFFFFFF
+cdef extern from *:
+    """
+    #define DYNALSM_SPREAD 0x9E3779B97F4A7C15ull
+    #define DYNALSM_LINE_FACTOR 0xD6E8FEB86659FD93ull
+    #define DYNALSM_BIT_FACTOR 0xC4CEB9FE1A85EC53ull
+    #define DYNALSM_LINES_MAX 0xFFFFFFFFull
+    """
+    uint64_t SPREAD "DYNALSM_SPREAD"
+    uint64_t LINE_FACTOR "DYNALSM_LINE_FACTOR"
+    uint64_t BIT_FACTOR "DYNALSM_BIT_FACTOR"
+    uint64_t LINES_MAX "DYNALSM_LINES_MAX"
 
 
 cdef inline int probes_for(int bits_per_key) noexcept nogil:

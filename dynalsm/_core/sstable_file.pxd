@@ -17,7 +17,7 @@ from dynalsm._core.sync cimport pthread_mutex_t
 cdef struct Table:
     uint64_t references          # atomic
     uint64_t obsolete            # atomic: unlink the file with the last reference
-    uint64_t loaded              # atomic: index, filter and hints may be used
+    uint64_t loaded              # atomic: index and filter may be used
     uint64_t file_id
     uint64_t file_bytes
     uint64_t unique_id
@@ -26,7 +26,6 @@ cdef struct Table:
     size_t filter_bytes
     int filter_bits
     TableIndex index
-    uint64_t* hints              # owned; atomic: last known Block* of each data block; NULL: no cache
     uint64_t memory_bytes        # charged to the cache
     char* path                   # owned
     Descriptor descriptor
@@ -66,7 +65,7 @@ cdef int table_block(
 cdef int table_check_block(
     Table* table, uint32_t i, const uint8_t* stored, int* codec, size_t* size, Failure* failure
 ) noexcept nogil
-# Decompresses a payload of block i into `target` of index.raw_sizes[i] bytes.
+# Decompresses a payload of block i into `target` of index.slots[i].raw_size bytes.
 cdef int table_unpack(
     Table* table, uint32_t i, const uint8_t* payload, size_t size, uint8_t* target,
     Failure* failure

@@ -7,6 +7,7 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, strdup
 
 from dynalsm._core.bits cimport likely, load_relaxed, store_relaxed, unlikely
+from dynalsm._core.block cimport block_prefetch
 from dynalsm._core.cache cimport block_try_pin, cache_add, cache_charge, cache_drop_file, cache_find
 from dynalsm._core.coding cimport slice_of
 from dynalsm._core.compress cimport CODEC_NONE, CODEC_ZSTD, decompress_block
@@ -33,7 +34,7 @@ from dynalsm._core.sstable_format cimport (
     section_decode,
     trailer_is_right,
 )
-from dynalsm._core.sstable_index cimport index_decode, index_free
+from dynalsm._core.sstable_index cimport IndexSlot, index_decode, index_free
 from dynalsm._core.status cimport (
     CORRUPTION,
     NO_MEMORY,
@@ -228,10 +229,8 @@ cdef Table* table_file_open(
 cdef void forget_loaded(Table* table) noexcept nogil:
     index_free(&table.index)
     free(table.filter)
-    free(table.hints)
     table.filter = NULL
     table.filter_bytes = 0
-    table.hints = NULL
 
 
 cdef void close_table(Table* table) noexcept nogil:
@@ -319,10 +318,6 @@ cdef int load_index(Table* table, Failure* failure) noexcept nogil:
         return table_damaged(table, "the index is damaged", section.offset, failure)
     if status != OK:
         return no_memory(table, failure)
-    if table.cache != NULL:
-        table.hints = <uint64_t*>calloc(<size_t>table.index.count + 1, sizeof(uint64_t))
-        if table.hints == NULL:
-            return no_memory(table, failure)
     return OK
 
 
@@ -371,7 +366,6 @@ cdef int table_file_load(Table* table, Failure* failure) noexcept nogil:
         if status == OK:
             table.memory_bytes = (
                 sizeof(Table) + table.index.memory_bytes + table.filter_bytes
-                + table.index.count * sizeof(uint64_t)
             )
             did_load = True
             atomic_store(&table.loaded, 1)
@@ -388,13 +382,13 @@ cdef int table_file_load(Table* table, Failure* failure) noexcept nogil:
 cdef int table_check_block(
     Table* table, uint32_t i, const uint8_t* stored, int* codec, size_t* size, Failure* failure
 ) noexcept nogil:
-    cdef uint64_t offset = table.index.offsets[i]
-    size[0] = <size_t>(table.index.offsets[i + 1] - offset - TRAILER_BYTES)
+    cdef uint64_t offset = table.index.slots[i].offset
+    size[0] = table.index.slots[i].stored_size
     if unlikely(not trailer_is_right(stored, size[0], table.unique_id, offset)):
         return table_damaged(table, "a block's checksum is wrong", offset, failure)
     codec[0] = stored[size[0]]
     if codec[0] == CODEC_NONE:
-        if size[0] != table.index.raw_sizes[i]:
+        if size[0] != table.index.slots[i].raw_size:
             return table_damaged(table, "a block does not have its size", offset, failure)
     elif codec[0] != CODEC_ZSTD:
         return table_damaged(table, "a block has an unknown codec", offset, failure)
@@ -408,25 +402,31 @@ cdef int table_unpack(
     cdef Failure why
     cdef int status
     failure_clear(&why)
-    status = decompress_block(payload, size, target, table.index.raw_sizes[i], &why)
+    status = decompress_block(payload, size, target, table.index.slots[i].raw_size, &why)
     if status != OK:
         fail(
-            failure, status, why.message, table.path, <int64_t>table.index.offsets[i], why.errnum
+            failure, status, why.message, table.path, <int64_t>table.index.slots[i].offset,
+            why.errnum,
         )
     return status
+
+
+cdef inline void remember(IndexSlot* slot, const Block* block) noexcept nogil:
+    store_relaxed(&slot.hint, <uint64_t>block)
+    store_relaxed(&slot.data, <uint64_t>block.data)
 
 
 cdef Block* table_keep_block(
     Table* table, uint32_t i, uint8_t* data, bint fill_cache, Failure* failure
 ) noexcept nogil:
+    cdef IndexSlot* slot = &table.index.slots[i]
     cdef Block* block = cache_add(
-        table.cache, table.file_id, table.index.offsets[i], data, table.index.raw_sizes[i],
-        fill_cache,
+        table.cache, table.file_id, slot.offset, data, slot.raw_size, fill_cache
     )
     if block == NULL:
         no_memory(table, failure)
-    elif fill_cache and table.hints != NULL:
-        store_relaxed(&table.hints[i], <uint64_t>block)
+    elif fill_cache and table.cache != NULL:
+        remember(slot, block)
     return block
 
 
@@ -434,8 +434,8 @@ cdef int read_block(
     Table* table, uint32_t i, bint fill_cache, Block** block, Failure* failure
 ) noexcept nogil:
     """Read block i from the file, check it and hand it to the cache."""
-    cdef uint64_t offset = table.index.offsets[i]
-    cdef size_t stored_bytes = <size_t>(table.index.offsets[i + 1] - offset)
+    cdef uint64_t offset = table.index.slots[i].offset
+    cdef size_t stored_bytes = <size_t>table.index.slots[i].stored_size + TRAILER_BYTES
     cdef uint8_t* stored = <uint8_t*>malloc(stored_bytes)
     cdef uint8_t* unpacked
     cdef size_t size
@@ -447,7 +447,7 @@ cdef int read_block(
     if status == OK:
         status = table_check_block(table, i, stored, &codec, &size, failure)
     if status == OK and codec != CODEC_NONE:
-        unpacked = <uint8_t*>malloc(<size_t>table.index.raw_sizes[i] + 1)
+        unpacked = <uint8_t*>malloc(<size_t>table.index.slots[i].raw_size + 1)
         if unpacked == NULL:
             status = no_memory(table, failure)
         else:
@@ -462,16 +462,18 @@ cdef int read_block(
 
 
 cdef Block* table_cached_block(Table* table, uint32_t i) noexcept nogil:
-    cdef uint64_t offset = table.index.offsets[i]
-    cdef Block* block
-    if table.hints == NULL:
-        return NULL
-    block = block_try_pin(<Block*>load_relaxed(&table.hints[i]), table.file_id, offset)
+    cdef IndexSlot* slot = &table.index.slots[i]
+    cdef Block* block = <Block*>load_relaxed(&slot.hint)
     if likely(block != NULL):
-        return block
-    block = cache_find(table.cache, table.file_id, offset)
+        # Pinning waits for the header; let what is needed next come at the same time. A stale
+        # address does no harm here.
+        block_prefetch(<const uint8_t*>load_relaxed(&slot.data), slot.raw_size)
+        block = block_try_pin(block, table.file_id, slot.offset)
+        if likely(block != NULL):
+            return block
+    block = cache_find(table.cache, table.file_id, slot.offset)
     if block != NULL:
-        store_relaxed(&table.hints[i], <uint64_t>block)
+        remember(slot, block)
     return block
 
 

@@ -4,9 +4,11 @@
 # a user key with a tag; tag 0 (after all versions of the key) unless the versions of one key go on
 # in the next block. What all separators begin with is kept once; the next eight bytes of each lie
 # in one dense array of big-endian integers, which decides nearly every comparison.
-# When the integers are spread evenly enough (measured when the index is decoded) an array of buckets
-# over their range replaces most of the binary search.
-# Thread-safe once decoded: it is never changed.
+# An array of buckets over a monotone function of the integers replaces most of the binary search
+# where it helps (measured when the index is decoded). Two functions are tried: the integer itself,
+# which is even in hashed trees, and its bytes as digits of a number whose radixes are the alphabets
+# found at each place, which is even for decimal text and the like.
+# Thread-safe once decoded: it is never changed, but for the hints in the slots.
 #
 # Payload of an index section: varint count of blocks; then per block: varint shared * 2 + (1 if a
 # tag follows) | varint unshared | suffix | [tag varint] | stored size varint | uncompressed size
@@ -18,10 +20,19 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from dynalsm._core.coding cimport Slice
 
 
+# What is known about a data block: half a cache line, so that one fetch brings all of it.
+cdef struct IndexSlot:
+    uint64_t offset              # in the file
+    uint32_t stored_size         # there, without the trailer
+    uint32_t raw_size            # uncompressed
+    # Where the block was seen in the cache. Atomic; the table's readers write them, the index does not.
+    uint64_t hint                # Block*
+    uint64_t data                # its data: only ever prefetched
+
+
 cdef struct TableIndex:
     uint32_t count               # of data blocks
-    uint64_t* offsets            # owned, count + 1: block i lies at [offsets[i], offsets[i+1] - 5)
-    uint32_t* raw_sizes          # owned: uncompressed
+    IndexSlot* slots             # owned, count + 1: the last one has the offset behind the blocks
     uint64_t* prefixes           # owned: of the separators behind what they share
     uint64_t* tags               # owned; NULL: all are 0
     uint64_t* key_ends           # owned: separator i is keys[key_ends[i-1]:key_ends[i]] behind `common`
@@ -29,7 +40,11 @@ cdef struct TableIndex:
     uint8_t* common              # owned: what all separators begin with
     size_t common_size
     uint32_t* buckets            # owned; NULL: no use here
-    uint32_t bucket_shift
+    uint64_t bucket_scale        # bucket = (place * bucket_scale) >> 64
+    bint by_digits               # place = digits_place(prefix), else prefix - low
+    uint64_t weights[8]          # of the bytes of a prefix as digits, highest first; 0: not looked at
+    uint8_t least[8]             # lowest and highest byte found at each place, 0 (the end) aside
+    uint8_t most[8]
     uint64_t low                 # prefixes[0]
     uint64_t high                # prefixes[count - 1]
     size_t memory_bytes
@@ -47,6 +62,6 @@ cdef uint32_t index_find(const TableIndex* index, Slice key, uint64_t tag) noexc
 cdef int index_compare(
     const TableIndex* index, uint32_t i, Slice key, uint64_t tag
 ) noexcept nogil
-# Starts loading what index_find will look at first.
+# Starts loading what index_find will look at first. index_find itself fetches the slot ahead.
 cdef void index_prefetch(const TableIndex* index, Slice key) noexcept nogil
 

@@ -22,20 +22,39 @@ from dynalsm._core.sstable_format cimport (
 )
 from dynalsm._core.status cimport CORRUPTION, NO_MEMORY, OK
 
+cdef extern from "<stdlib.h>" nogil:
+    int posix_memalign(void** result, size_t alignment, size_t size)
+
+cdef extern from *:
+    """
+    static inline uint64_t dynalsm_high_product(uint64_t a, uint64_t b)
+    { return (uint64_t)(((unsigned __int128)a * b) >> 64); }
+    /* The largest factor with high_product(last, factor) < buckets. */
+    static inline uint64_t dynalsm_scale_for(uint64_t buckets, uint64_t last)
+    {
+        unsigned __int128 scale = ((unsigned __int128)buckets << 64) / ((unsigned __int128)last + 1);
+        return scale >> 64 ? ~(uint64_t)0 : (uint64_t)scale;
+    }
+    """
+    uint64_t high_product "dynalsm_high_product"(uint64_t a, uint64_t b) noexcept nogil
+    uint64_t scale_for "dynalsm_scale_for"(uint64_t buckets, uint64_t last) noexcept nogil
+
 
 cdef enum:
+    CACHE_LINE_BYTES = 64
     ENTRY_BYTES_MIN = 4          # of an index entry: four one-byte varints
     BUCKETED_BLOCKS_MIN = 16     # below, the binary search is short anyway
     # Buckets must save this many steps of a binary search on average.
     SAVED_STEPS_MIN = 2
+    # So many steps on average are even enough: no other function of the prefixes is tried.
+    EVEN_STEPS = 3
     LINEAR_SEARCH_MAX = 8
 
 
 # --------------------------------------------------------------------------------------- decoding
 
 cdef void index_free(TableIndex* index) noexcept nogil:
-    free(index.offsets)
-    free(index.raw_sizes)
+    free(index.slots)
     free(index.prefixes)
     free(index.tags)
     free(index.key_ends)
@@ -108,8 +127,9 @@ cdef int decode_entry(TableIndex* index, uint32_t i, Decoder* decoder) noexcept 
     decoder.last_tag = tag
     decoder.at = at
     index.key_ends[i] = decoder.keys.size
-    index.raw_sizes[i] = <uint32_t>raw
-    index.offsets[i + 1] = index.offsets[i] + stored + TRAILER_BYTES
+    index.slots[i].stored_size = <uint32_t>stored
+    index.slots[i].raw_size = <uint32_t>raw
+    index.slots[i + 1].offset = index.slots[i].offset + stored + TRAILER_BYTES
     return OK
 
 
@@ -143,42 +163,137 @@ cdef int strip_common(TableIndex* index) noexcept nogil:
     return OK
 
 
+# --------------------------------------------------------------------------------------- buckets
+
+cdef inline uint64_t digits_place(const TableIndex* index, uint64_t prefix) noexcept nogil:
+    """Read the bytes of a prefix as digits. Monotone: bytes not in the alphabets go to its ends."""
+    cdef uint64_t place = 0
+    cdef uint64_t digit
+    cdef int i
+    for i in range(8):
+        if index.weights[i] == 0:
+            break
+        digit = (prefix >> (56 - 8 * i)) & 0xFF
+        if digit == 0:
+            continue
+        if digit < index.least[i]:
+            return place + index.weights[i]
+        if digit > index.most[i]:
+            # As large as anything with the highest byte here.
+            return place + (index.most[i] - index.least[i] + 2) * index.weights[i] - 1
+        place += (digit - index.least[i] + 1) * index.weights[i]
+    return place
+
+
+cdef inline uint64_t bucket_of(const TableIndex* index, uint64_t prefix) noexcept nogil:
+    """REQUIRES: low <= prefix <= high."""
+    if index.by_digits:
+        return high_product(digits_place(index, prefix), index.bucket_scale)
+    return high_product(prefix - index.low, index.bucket_scale)
+
+
+cdef void find_alphabets(TableIndex* index) noexcept nogil:
+    """Set least, most and weights from the prefixes."""
+    cdef uint64_t weight = 1
+    cdef uint64_t radix
+    cdef uint32_t i
+    cdef uint8_t byte
+    cdef int place
+    memset(index.least, 0xFF, 8)
+    memset(index.most, 0, 8)
+    for i in range(index.count):
+        for place in range(8):
+            byte = <uint8_t>(index.prefixes[i] >> (56 - 8 * place))
+            if byte:
+                index.least[place] = min(index.least[place], byte)
+                index.most[place] = max(index.most[place], byte)
+    for place in range(8):
+        if index.most[place] == 0:
+            index.least[place] = 1            # radix 1
+    # From the lowest digit up, as many places as 63 bits hold; then give the room to the highest.
+    place = 7
+    while place >= 0 and index.most[place] == 0:
+        index.weights[place] = 0          # nothing but ends here
+        place -= 1
+    while True:
+        weight = 1
+        for i in range(<uint32_t>(place + 1)):
+            radix = <uint64_t>index.most[place - i] - index.least[place - i] + 2
+            if weight > (<uint64_t>1 << 62) // radix:
+                weight = 0
+                break
+            index.weights[place - i] = weight
+            weight *= radix
+        if weight or place < 0:
+            return
+        index.weights[place] = 0
+        place -= 1
+
+
+cdef inline uint64_t last_place(const TableIndex* index) noexcept nogil:
+    return digits_place(index, index.high) if index.by_digits else index.high - index.low
+
+
+cdef uint64_t search_steps(const TableIndex* index) noexcept nogil:
+    """Sum over the prefixes of the steps a search in their bucket takes."""
+    cdef uint64_t steps = 0
+    cdef uint64_t bucket = 0
+    cdef uint64_t next_bucket
+    cdef uint64_t in_bucket = 0
+    cdef uint32_t i
+    for i in range(index.count):
+        next_bucket = bucket_of(index, index.prefixes[i])
+        if next_bucket != bucket:
+            steps += in_bucket * steps_for(in_bucket)
+            in_bucket = 0
+            bucket = next_bucket
+        in_bucket += 1
+    return steps + in_bucket * steps_for(in_bucket)
+
+
 cdef inline int steps_for(uint64_t choices) noexcept nogil:
     """Steps of a binary search among so many."""
     return 64 - clz64(choices)
 
 
+cdef inline void choose_places(TableIndex* index, bint by_digits) noexcept nogil:
+    """Spread the places evenly over `count` buckets."""
+    index.by_digits = by_digits
+    index.bucket_scale = scale_for(index.count, last_place(index))
+
+
 cdef int make_buckets(TableIndex* index) noexcept nogil:
-    """Cut the range of the prefixes into at least `count` even buckets, if that shortens the search."""
-    cdef uint64_t buckets
-    cdef uint64_t steps = 0
+    """Build the buckets if they shorten the search."""
+    cdef uint64_t plain
+    cdef uint64_t steps
     cdef uint64_t bucket = 0
     cdef uint32_t i
-    cdef uint32_t start
     if index.count < BUCKETED_BLOCKS_MIN or index.high == index.low:
         return OK
-    index.bucket_shift = 0
-    while ((index.high - index.low) >> index.bucket_shift) >= 2 * <uint64_t>index.count:
-        index.bucket_shift += 1
-    buckets = ((index.high - index.low) >> index.bucket_shift) + 1
+    choose_places(index, False)
+    steps = search_steps(index)
+    if steps > EVEN_STEPS * <uint64_t>index.count:
+        plain = steps
+        find_alphabets(index)
+        choose_places(index, True)
+        steps = search_steps(index)
+        if plain <= steps:
+            choose_places(index, False)
+            steps = plain
+    if steps // index.count + SAVED_STEPS_MIN > <uint64_t>steps_for(index.count):
+        return OK
     # buckets[b]: the first block whose prefix is in bucket b or a later one.
-    index.buckets = <uint32_t*>malloc((buckets + 1) * sizeof(uint32_t))
+    index.buckets = <uint32_t*>malloc((<size_t>index.count + 2) * sizeof(uint32_t))
     if index.buckets == NULL:
         return NO_MEMORY
-    start = 0
     for i in range(index.count):
-        while bucket <= (index.prefixes[i] - index.low) >> index.bucket_shift:
-            steps += <uint64_t>(i - start) * steps_for(i - start)
+        while bucket <= bucket_of(index, index.prefixes[i]):
             index.buckets[bucket] = i
-            start = i
             bucket += 1
-    steps += <uint64_t>(index.count - start) * steps_for(index.count - start)
-    index.buckets[buckets] = index.count
-    if steps // index.count + SAVED_STEPS_MIN > <uint64_t>steps_for(index.count):
-        free(index.buckets)
-        index.buckets = NULL
-    else:
-        index.memory_bytes += (buckets + 1) * sizeof(uint32_t)
+    while bucket <= <uint64_t>index.count + 1:
+        index.buckets[bucket] = index.count
+        bucket += 1
+    index.memory_bytes += (<size_t>index.count + 2) * sizeof(uint32_t)
     return OK
 
 
@@ -194,7 +309,7 @@ cdef int decode_blocks(TableIndex* index, Decoder* decoder) noexcept nogil:
         return CORRUPTION
     index.keys = decoder.keys.data
     decoder.keys.data = NULL
-    index.memory_bytes = decoder.keys.capacity + index.count * <size_t>36
+    index.memory_bytes = decoder.keys.capacity + index.count * (sizeof(IndexSlot) + 16)
     return OK
 
 
@@ -203,6 +318,7 @@ cdef int index_decode(
 ) noexcept nogil:
     cdef Decoder decoder
     cdef uint64_t count
+    cdef void* slots = NULL
     cdef int status
     memset(index, 0, sizeof(TableIndex))
     memset(&decoder, 0, sizeof(Decoder))
@@ -213,23 +329,22 @@ cdef int index_decode(
     if count >= <uint64_t>0xFFFFFFFF:
         return CORRUPTION
     index.count = <uint32_t>count
-    index.offsets = <uint64_t*>malloc((count + 1) * sizeof(uint64_t))
-    index.raw_sizes = <uint32_t*>malloc((count + 1) * sizeof(uint32_t))
+    if posix_memalign(&slots, CACHE_LINE_BYTES, (count + 1) * sizeof(IndexSlot)):
+        return NO_MEMORY
+    index.slots = <IndexSlot*>slots
+    memset(slots, 0, (count + 1) * sizeof(IndexSlot))
     index.prefixes = <uint64_t*>malloc((count + 1) * sizeof(uint64_t))
     index.key_ends = <uint64_t*>malloc((count + 1) * sizeof(uint64_t))
-    if (
-        index.offsets == NULL or index.raw_sizes == NULL
-        or index.prefixes == NULL or index.key_ends == NULL
-    ):
+    if index.prefixes == NULL or index.key_ends == NULL:
         return NO_MEMORY
-    index.offsets[0] = first_offset
+    index.slots[0].offset = first_offset
     if bytes_reserve(&decoder.keys, size * 2 + 64):
         return NO_MEMORY
     status = decode_blocks(index, &decoder)
     bytes_free(&decoder.keys)
     if status != OK:
         return status
-    if index.offsets[index.count] != data_end:
+    if index.slots[index.count].offset != data_end:
         return CORRUPTION
     if index.count == 0:
         return OK
@@ -323,10 +438,10 @@ cdef uint32_t index_find(const TableIndex* index, Slice key, uint64_t tag) noexc
     if wanted > index.high:
         return index.count
     if index.buckets != NULL:
-        bucket = (wanted - index.low) >> index.bucket_shift
-        found = first_prefix(
-            index.prefixes, index.buckets[bucket], index.buckets[bucket + 1], wanted
-        )
+        bucket = bucket_of(index, wanted)
+        found = index.buckets[bucket]
+        prefetch(&index.slots[found])
+        found = first_prefix(index.prefixes, found, index.buckets[bucket + 1], wanted)
     else:
         found = first_prefix(index.prefixes, 0, index.count, wanted)
     if likely(found == index.count or index.prefixes[found] != wanted):
@@ -347,4 +462,4 @@ cdef void index_prefetch(const TableIndex* index, Slice key) noexcept nogil:
         return
     wanted = key_prefix(key, index.common_size)
     if index.low <= wanted <= index.high:
-        prefetch(index.buckets + ((wanted - index.low) >> index.bucket_shift))
+        prefetch(index.buckets + bucket_of(index, wanted))

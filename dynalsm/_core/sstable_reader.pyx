@@ -8,7 +8,7 @@ from dynalsm._core.bits cimport likely, unlikely
 from dynalsm._core.block cimport block_get
 from dynalsm._core.cache cimport block_unref
 from dynalsm._core.descriptors cimport descriptor_set_limit
-from dynalsm._core.filter cimport filter_may_contain
+from dynalsm._core.filter cimport filter_may_contain, filter_prefetch
 from dynalsm._core.sstable_file cimport (
     table_block,
     table_damaged,
@@ -94,6 +94,7 @@ cdef int table_get(
         if status != OK:
             return status
     if table.filter != NULL:
+        filter_prefetch(table.filter, table.filter_bytes, key_hash)
         index_prefetch(&table.index, key)
         if not filter_may_contain(table.filter, table.filter_bytes, key_hash, table.filter_bits):
             return NOT_FOUND
@@ -109,7 +110,7 @@ cdef int table_get(
         return OK
     block_unref(block)
     if unlikely(status == CORRUPTION):
-        return table_damaged(table, "a block is damaged", table.index.offsets[i], failure)
+        return table_damaged(table, "a block is damaged", table.index.slots[i].offset, failure)
     return NOT_FOUND
 
 
@@ -119,7 +120,7 @@ cdef uint64_t table_offset_of(Table* table, Slice key) noexcept nogil:
     cdef Failure ignored
     if table_file_load(table, &ignored) != OK:
         return 0
-    return table.index.offsets[index_find(&table.index, key, ~<uint64_t>0)]
+    return table.index.slots[index_find(&table.index, key, ~<uint64_t>0)].offset
 
 
 cdef int table_source(

@@ -43,7 +43,7 @@ from dynalsm._core.sstable_file cimport (
     table_read,
     table_unpack,
 )
-from dynalsm._core.sstable_index cimport index_find
+from dynalsm._core.sstable_index cimport IndexSlot, index_find
 from dynalsm._core.status cimport CORRUPTION, END, NO_MEMORY, OK, WOULD_BLOCK, fail
 from dynalsm._core.sync cimport atomic_add, atomic_load
 
@@ -102,16 +102,16 @@ cdef int grow(uint8_t** buffer, size_t* capacity, size_t wanted) noexcept nogil:
 
 cdef int fill_window(Walk* walk, uint32_t i, Failure* failure) noexcept nogil:
     """Read block i and as many behind it as the window takes."""
-    cdef const uint64_t* offsets = walk.table.index.offsets
-    cdef uint64_t start = offsets[i]
+    cdef const IndexSlot* slots = walk.table.index.slots
+    cdef uint64_t start = slots[i].offset
     cdef uint64_t end
     cdef uint32_t last = i + 1
     cdef int status
     while (
-        last < walk.table.index.count and offsets[last + 1] - start <= walk.window_wanted
+        last < walk.table.index.count and slots[last + 1].offset - start <= walk.window_wanted
     ):
         last += 1
-    end = offsets[last]
+    end = slots[last].offset
     walk.window_size = 0
     if grow(&walk.window, &walk.window_capacity, <size_t>(end - start)):
         return no_memory(walk, failure)
@@ -126,9 +126,9 @@ cdef int fill_window(Walk* walk, uint32_t i, Failure* failure) noexcept nogil:
 
 cdef int use_window(Walk* walk, Slot* slot, uint32_t i, Failure* failure) noexcept nogil:
     """Take block i from the window, reading it first if need be."""
-    cdef uint64_t offset = walk.table.index.offsets[i]
-    cdef uint64_t end = walk.table.index.offsets[i + 1]
-    cdef size_t raw = walk.table.index.raw_sizes[i]
+    cdef uint64_t offset = walk.table.index.slots[i].offset
+    cdef uint64_t end = walk.table.index.slots[i + 1].offset
+    cdef size_t raw = walk.table.index.slots[i].raw_size
     cdef const uint8_t* stored
     cdef uint8_t* data
     cdef size_t size
@@ -177,7 +177,7 @@ cdef int open_cursor(
 
 cdef int block_damaged(Walk* walk, uint32_t i, Failure* failure) noexcept nogil:
     return table_damaged(
-        walk.table, "a block is damaged", walk.table.index.offsets[i], failure
+        walk.table, "a block is damaged", walk.table.index.slots[i].offset, failure
     )
 
 

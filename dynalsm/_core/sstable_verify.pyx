@@ -32,6 +32,7 @@ from dynalsm._core.sstable_file cimport (
 )
 from dynalsm._core.sstable_format cimport (
     TABLE_HEADER_BYTES,
+    TRAILER_BYTES,
     Bytes,
     Properties,
     bytes_append,
@@ -63,7 +64,7 @@ cdef int see_entry(
     Table* table, uint32_t i, const BlockCursor* cursor, Seen* seen, Failure* failure
 ) noexcept nogil:
     cdef Slice last = slice_of(seen.last_key.data, seen.last_key.size)
-    cdef uint64_t offset = table.index.offsets[i]
+    cdef uint64_t offset = table.index.slots[i].offset
     cdef uint64_t seqno = cursor.tag >> 8
     cdef int kind = cursor.tag & 0xFF
     cdef int order = -1
@@ -102,7 +103,7 @@ cdef int walk_block(
     Table* table, uint32_t i, const uint8_t* data, size_t size, BlockCursor* cursor, Seen* seen,
     Failure* failure
 ) noexcept nogil:
-    cdef uint64_t offset = table.index.offsets[i]
+    cdef uint64_t offset = table.index.slots[i].offset
     cdef uint64_t found_tag
     cdef Slice found
     cdef int status = block_cursor_open(cursor, data, size)
@@ -134,9 +135,9 @@ cdef int walk_block(
 cdef int read_block(
     Table* table, uint32_t i, BlockCursor* cursor, Seen* seen, Failure* failure
 ) noexcept nogil:
-    cdef uint64_t offset = table.index.offsets[i]
-    cdef size_t stored_bytes = <size_t>(table.index.offsets[i + 1] - offset)
-    cdef size_t raw = table.index.raw_sizes[i]
+    cdef uint64_t offset = table.index.slots[i].offset
+    cdef size_t stored_bytes = <size_t>table.index.slots[i].stored_size + TRAILER_BYTES
+    cdef size_t raw = table.index.slots[i].raw_size
     cdef uint8_t* stored = <uint8_t*>malloc(stored_bytes)
     cdef uint8_t* unpacked = NULL
     cdef size_t size
