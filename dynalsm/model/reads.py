@@ -70,14 +70,17 @@ def read_page(
     wants_items: bool = True,
     fetch_from: TableHandle | None = None,
     snapshot: Any = None,
+    into: Page | None = None,
 ) -> Page:
     """Read one page of the range [lower, upper) of a table or index.
 
     `condition` filters whole items (after `fetch_from` has replaced index entries by the items
     of that table, which needs a `snapshot`). With `wants_items` False the page only counts.
+    `into` is a page that another range has begun and this one goes on with.
     """
-    page = Page()
+    page = into or Page()
     take = _taker(page, source, condition, wants_items, fetch_from, snapshot)
+    page.last_key = None
     with source.tree.cursor(lower, upper, reverse=reverse, snapshot=snapshot) as cursor:
         while True:
             wanted = CHUNK_ITEMS if limit is None else min(CHUNK_ITEMS, limit - page.scanned)
