@@ -251,7 +251,7 @@ cdef int compress_by_python(RawBlock* blocks, int count, int level, Failure* fai
         ]
         for index, packed in enumerate(pack_all(compressor, sources)):
             packed_size = len(packed)
-            if packed_size > worth(blocks[index].size):
+            if packed_size == 0 or packed_size > worth(blocks[index].size):
                 continue
             blocks[index].packed = <uint8_t*>malloc(packed_size)
             if blocks[index].packed == NULL:

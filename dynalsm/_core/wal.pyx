@@ -477,7 +477,7 @@ cdef int wal_reader_next(
         reader.older_synced = True
     reader.position += WAL_RECORD_HEADER_BYTES + round_up(size, 8)
     if size == 0:
-        return after_clean_end(reader, seqno, failure)
+        return after_clean_end(reader, failure)
     payload[0] = slice_of(record + WAL_RECORD_HEADER_BYTES, size)
     first_seqno[0] = seqno
     count[0] = get_u32(record + RECORD_COUNT)
@@ -485,13 +485,8 @@ cdef int wal_reader_next(
     return OK
 
 
-cdef int after_clean_end(WalReader* reader, uint64_t next_seqno, Failure* failure) noexcept nogil:
+cdef int after_clean_end(WalReader* reader, Failure* failure) noexcept nogil:
     cdef uint64_t rest = first_nonzero(reader, reader.position)
-    if reader.next_seqno and next_seqno != reader.next_seqno:
-        return fail(
-            failure, CORRUPTION, "the log's end names another sequence number", reader.path,
-            <int64_t>reader.position - WAL_RECORD_HEADER_BYTES, 0
-        )
     if rest < reader.data_size:
         return fail(
             failure, CORRUPTION, "bytes follow the clean end of the log", reader.path,
