@@ -110,7 +110,9 @@ class Manifest:
         self.number = number
         self.size = 0
         self.base_end = 0
+        # Durable up to here; a mark that follows is not meant to be.
         self._synced = 0
+        self._has_unsynced = False
 
     # ---- opening ----
 
@@ -172,9 +174,9 @@ class Manifest:
         except BaseException:
             manifest.close()
             raise
-        manifest.size = manifest._synced = loaded.end
+        manifest.size = loaded.end
         manifest.base_end = loaded.base_end
-        manifest._write_mark()
+        manifest._note_synced()
         return manifest
 
     @classmethod
@@ -195,8 +197,8 @@ class Manifest:
             _discard(directory, number)
             raise
         # CURRENT is durable from here on, and the mark may say so.
-        manifest.size = manifest.base_end = manifest._synced = len(data)
-        manifest._write_mark()
+        manifest.size = manifest.base_end = len(data)
+        manifest._note_synced()
         return manifest
 
     # ---- writing ----
@@ -235,21 +237,21 @@ class Manifest:
             raise
         self.size += len(frame)
         if sync:
-            self._synced = self.size
-            self._write_mark()
+            self._note_synced()
+        else:
+            self._has_unsynced = True
 
     def sync(self) -> None:
         """Make the edits appended with sync=False durable."""
         self._check_writable()
-        if self._synced == self.size:
+        if not self._has_unsynced:
             return
         try:
             self._file.sync()
         except BaseException:
             self._is_poisoned = True
             raise
-        self._synced = self.size
-        self._write_mark()
+        self._note_synced()
 
     def roll(self, number: int, base: Edit) -> None:
         """Go over to a new manifest that begins with `base`, the whole state.
@@ -271,6 +273,7 @@ class Manifest:
         self._file = fresh._file
         self._is_poisoned = fresh._is_poisoned
         self._synced = fresh._synced
+        self._has_unsynced = False
         self.number, self.size, self.base_end = fresh.number, fresh.size, fresh.base_end
         _remove_before(self._directory, previous)
 
@@ -295,6 +298,11 @@ class Manifest:
             self._file.truncate(self.size)
         except errors.StorageError:
             pass
+
+    def _note_synced(self) -> None:
+        self._synced = self.size
+        self._has_unsynced = False
+        self._write_mark()
 
     def _write_mark(self) -> None:
         frame = _frame(self.number, self.size, self.size, b"")
