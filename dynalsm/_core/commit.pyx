@@ -14,6 +14,7 @@ from dynalsm._core.memtable cimport (
     memtable_insert,
 )
 from dynalsm._core.partition cimport (
+    MAX_SEALED,
     Partition,
     TreeCore,
     partition_seal,
@@ -397,7 +398,7 @@ cdef int rotate_locked(EngineCore* core, Failure* failure) noexcept nogil:
     cdef int index
     cdef Wal* fresh
     cdef Wal* old = core.wal
-    if core.old_log_count == MAX_LOGS or core.generation_count >= MAX_LOGS - 1:
+    if core.old_log_count == MAX_LOGS or core.generation_count >= MAX_SEALED - 1:
         return fail(failure, NO_SPACE, "too many logs wait for their flush", core.directory, -1, 0)
     number = atomic_add(&core.next_file, 1) - 1
     snprintf(path, sizeof(path), "%s/wal/%012llu.wal", core.directory, <unsigned long long>number)

@@ -19,6 +19,7 @@ cdef class Engine:
     cdef uint64_t stop               # atomic: background jobs end soon
     cdef uint64_t forks              # process generation at open
     cdef bint wait_for_sync          # durability "commit"
+    cdef bint flushes_inline         # no background threads: the writer flushes
     cdef Partition** retired         # owned: partitions no longer routed to
     cdef uint64_t retired_count
     cdef TableOptions top_options    # level 0

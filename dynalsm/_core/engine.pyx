@@ -36,6 +36,7 @@ from dynalsm._core.commit cimport (
 from dynalsm._core.compress cimport CODEC_NONE, CODEC_ZSTD
 from dynalsm._core.hashing cimport hash64
 from dynalsm._core.partition cimport (
+    MAX_SEALED,
     Hit,
     Partition,
     TreeCore,
@@ -211,6 +212,7 @@ cdef class Engine:
         self.durability = durability
         self.read_only = read_only
         self.wait_for_sync = durability == "commit"
+        self.flushes_inline = not chosen["background"]
         self.trees = {}
         self.cursors = weakref.WeakSet()
         self.admin = threading.RLock()
@@ -440,6 +442,8 @@ cdef class Engine:
                 )
         if status:
             raise_failure(&failure)
+        if self.core.generation_count and self.flushes_inline:
+            jobs.flush_all(self)
         return seqno
 
     cdef int wait_seqno(self, uint64_t seqno) except -1:
@@ -510,6 +514,8 @@ cdef class Engine:
         """Seal the memtables and start a new log, when there is anything to seal."""
         cdef Failure failure
         cdef int status = OK
+        if self.core.generation_count >= MAX_SEALED // 2:
+            jobs.flush_all(self)
         failure_clear(&failure)
         with nogil:
             pthread_mutex_lock(&self.core.commit_mutex)

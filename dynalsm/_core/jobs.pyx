@@ -112,7 +112,7 @@ cdef list info_record(const FileMeta* meta, const Partition* partition):
         partition.tree_id, partition.id, meta.level, info.file_id, info.file_bytes,
         info.unique_id, info.entries, info.deletions, info.min_seqno, info.max_seqno,
         info.raw_bytes, (<const char*>info.smallest)[:info.smallest_size],
-        (<const char*>info.largest)[:info.largest_size],
+        (<const char*>info.largest)[:info.largest_size], meta.ranges_applied,
     ]
 
 
@@ -220,9 +220,21 @@ cdef int adopt_outputs(Engine engine, Job* job, Change change) except -1:
             raise MemoryError()
         job.outputs[index].smallest = NULL       # owned by meta now
         job.outputs[index].largest = NULL
+        meta.ranges_applied = applied_ranges(job)
         change.added[change.added_count] = meta
         change.added_count += 1
     return 0
+
+
+cdef uint64_t applied_ranges(const Job* job) noexcept nogil:
+    """The newest deleted range whose work the job has done for good: no snapshot is older."""
+    cdef uint64_t newest = 0
+    cdef unsigned int index
+    if job.ranges != NULL:
+        for index in range(job.ranges.count):
+            if job.ranges.items[index].seqno <= job.snapshots[0]:
+                newest = max(newest, job.ranges.items[index].seqno)
+    return newest
 
 
 cdef int prepare_job(Engine engine, Job* job, Partition* partition, int level) except -1:
@@ -293,12 +305,19 @@ cdef Change flush_partition(Engine engine, Partition* partition):
             free(<void*>job.snapshots)
             job_free(&job)
         sync_directory(engine, partition)
-    if table.ranges.count or partition.version.ranges.count:
-        change.has_ranges = True
-        copy_ranges(&change.ranges, &partition.version.ranges)
-        copy_ranges(&change.ranges, &table.ranges)
-        drop_useless(engine, change)
     return change
+
+
+cdef int settle_ranges(Engine engine, Change change) except -1:
+    """The partition's deleted ranges after the change. REQUIRES: engine.admin."""
+    cdef const RangeList* held = &change.partition.version.ranges
+    if held.count or (change.flushed != NULL and change.flushed.ranges.count):
+        change.has_ranges = True
+        copy_ranges(&change.ranges, held)
+        if change.flushed != NULL:
+            copy_ranges(&change.ranges, &change.flushed.ranges)
+        drop_useless(engine, change)
+    return 0
 
 
 cdef int copy_ranges(RangeList* target, const RangeList* source) except -1:
@@ -336,6 +355,7 @@ cdef bint file_touches(const FileMeta* meta, const RangeDelete* item) noexcept n
     """Whether some version in the file may lie under the range."""
     return (
         meta.info.min_seqno < item.seqno
+        and meta.ranges_applied < item.seqno
         and slice_compare(
             slice_of(meta.info.largest, meta.info.largest_size),
             slice_of(item.lower, item.lower_size)
@@ -353,7 +373,7 @@ cdef bint file_touches(const FileMeta* meta, const RangeDelete* item) noexcept n
 cdef int drop_useless(Engine engine, Change change) except -1:
     """Whole files under a deleted range go at once; ranges that cover nothing any more go too.
 
-    REQUIRES: change.ranges holds the partition's ranges; nobody else edits the partition."""
+    REQUIRES: engine.admin; change.ranges holds the partition's ranges."""
     cdef uint64_t* snapshots = NULL
     cdef long long count = snapshot_list(engine.core, &snapshots)
     cdef Version* version = change.partition.version
@@ -449,6 +469,8 @@ def flush_oldest(Engine engine not None):
                 changes.append(flush_partition(engine, partition))
         with engine.admin:
             changes = [each for each in changes if not is_dropped(each)]
+            for change in changes:
+                settle_ranges(engine, change)
             edit = edit_of(engine, changes)
             edit["log"] = log_number + 1
             edit["flushed"] = last_seqno
@@ -550,8 +572,11 @@ def note_flush_failure(Engine engine not None, error):
 
 # ------------------------------------------------------------------------------------- compaction
 
-cdef object shape_of(Engine engine, Partition* partition):
-    """The partition's files as the picker sees them. REQUIRES: engine.admin."""
+cdef object shape_of(Partition* partition, uint64_t oldest):
+    """The partition's files as the picker sees them. REQUIRES: engine.admin.
+
+    `oldest` is the oldest held snapshot: garbage that it may still see does not count, since a
+    compaction would only write it again."""
     cdef Version* version = partition.version
     cdef int level, index
     cdef FileMeta* meta
@@ -564,19 +589,33 @@ cdef object shape_of(Engine engine, Partition* partition):
                 meta.info.file_id, meta.info.file_bytes,
                 (<const char*>meta.info.smallest)[:meta.info.smallest_size],
                 (<const char*>meta.info.largest)[:meta.info.largest_size],
-                meta.info.entries, meta.info.deletions, bool(meta.is_busy),
-                is_under_range(version, meta),
+                meta.info.entries, meta.info.deletions if meta.info.max_seqno <= oldest else 0,
+                bool(meta.is_busy), is_under_range(version, meta, oldest),
             ))
         levels.append(row)
     return picker.Shape(levels)
 
 
-cdef bint is_under_range(const Version* version, const FileMeta* meta) noexcept nogil:
+cdef bint is_under_range(
+    const Version* version, const FileMeta* meta, uint64_t oldest
+) noexcept nogil:
+    cdef const RangeDelete* item
     cdef unsigned int index
     for index in range(version.ranges.count):
-        if file_touches(meta, &version.ranges.items[index]):
+        item = &version.ranges.items[index]
+        if item.seqno <= oldest and file_touches(meta, item):
             return True
     return False
+
+
+cdef uint64_t oldest_snapshot(Engine engine) except? 0:
+    cdef uint64_t* snapshots = NULL
+    cdef uint64_t oldest
+    if snapshot_list(engine.core, &snapshots) < 0:
+        raise MemoryError()
+    oldest = snapshots[0]
+    free(snapshots)
+    return oldest
 
 
 cdef FileMeta* find_file(Version* version, uint64_t file_id) noexcept nogil:
@@ -593,6 +632,7 @@ def compact_once(Engine engine not None):
     cdef Tree tree
     cdef int index
     cdef Partition* partition
+    cdef uint64_t oldest = oldest_snapshot(engine)
     best = None
     best_score = 1.0
     with engine.admin:
@@ -601,7 +641,7 @@ def compact_once(Engine engine not None):
                 partition = tree.core.partitions[index]
                 if partition.version.counts[0] == 0 and is_settled(partition):
                     continue
-                plan = picker.pick(shape_of(engine, partition), engine.picker_options)
+                plan = picker.pick(shape_of(partition, oldest), engine.picker_options)
                 if plan is not None and plan.score >= best_score:
                     best_score = plan.score
                     best = (plan, <size_t>partition)
@@ -642,10 +682,7 @@ def run_plan(Engine engine not None, address, plan):
         with engine.admin:
             if partition.is_dropped:
                 return
-            if (<Change>change).partition.version.ranges.count:
-                (<Change>change).has_ranges = True
-                copy_ranges(&(<Change>change).ranges, &partition.version.ranges)
-                drop_useless(engine, change)
+            settle_ranges(engine, change)
             engine.append_edit(edit_of(engine, [change]))
             install(change)
     except BaseException:
@@ -736,16 +773,17 @@ def compact_tree(Engine engine not None, Tree tree not None, lower, upper):
     cdef int index
     for index in range(tree.core.count):
         partition = tree.core.partitions[index]
-        while True:
+        plan = "busy"
+        while plan == "busy":            # a background job holds some of the files
             with engine.admin:
-                plan = picker.pick_everything(shape_of(engine, partition), lower, upper)
+                plan = picker.pick_everything(
+                    shape_of(partition, oldest_snapshot(engine)), lower, upper
+                )
                 if plan is not None and plan != "busy":
                     mark(partition, plan, True)
-            if plan is None:
-                break
-            if plan == "busy":           # a background job holds some of the files
+            if plan == "busy":
                 time.sleep(0.01)
-                continue
+        if plan is not None:
             run_plan(engine, <size_t>partition, plan)
 
 

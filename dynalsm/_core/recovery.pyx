@@ -240,6 +240,7 @@ cdef FileMeta* restore_file(Engine engine, Partition* partition, list record) ex
     meta = file_create(table, &info, record[LEVEL])
     if meta == NULL:
         raise MemoryError()
+    meta.ranges_applied = record[13]
     return meta
 
 

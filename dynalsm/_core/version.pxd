@@ -25,6 +25,7 @@ cdef struct FileMeta:
     Table* table                 # referenced
     TableInfo info               # owned
     int level
+    uint64_t ranges_applied      # no version in it lies under a deleted range up to this seqno
     bint is_busy                 # input of a running compaction. Guarded by the engine's state lock
 
 
