@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from importlib.util import find_spec
 from typing import Annotated, Any
 
 import typer
@@ -14,9 +15,12 @@ DirectoryArgument = Annotated[str, typer.Argument(help="Database directory.")]
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    for command in (stats, verify, compact, checkpoint):
-        app.command()(command)
+    """Add the commands of this module, as far as the engine in use can do them."""
+    app.command()(stats)
+    app.command()(compact)
+    for command, module in ((verify, "verify"), (checkpoint, "checkpoint")):
+        if find_spec(f"dynalsm._core.{module}") is not None:
+            app.command()(command)
 
 
 def stats(path: DirectoryArgument, json: JsonOption = False) -> None:
@@ -53,7 +57,7 @@ def verify(path: DirectoryArgument, json: JsonOption = False) -> None:
 
     with dynalsm.open(path, read_only=True) as database:
         started = time.perf_counter()
-        report = database.engine.verify()
+        report = database.verify()
         seconds = time.perf_counter() - started
     if json:
         output.print_json(report)
@@ -81,7 +85,7 @@ def checkpoint(
     import dynalsm
 
     with dynalsm.open(path, create=False) as database:
-        database.engine.checkpoint(target)
+        database.checkpoint(target)
     output.console.print(f"checkpoint written to {target}")
 
 
