@@ -18,6 +18,7 @@ from dynalsm.api.refusals import PROBLEMS, refuse, translate
 from dynalsm.api.registry import operation
 from dynalsm.model.capacity import Tally, read_units
 from dynalsm.model.catalog import TableHandle
+from dynalsm.model.throttle import READ, WRITE, Throttled
 from dynalsm.model.writes import Delete, Put, StaleHandle, Write
 from dynalsm.values import Form
 
@@ -125,11 +126,17 @@ def _run_reads(database: Any, reads: list[_TableRead], form: Form) -> Reply:
     unprocessed: dict[str, Any] = {}
     room = limits.BATCH_GET_MAX_BYTES
     seqno = 0
+    throttle = database.writes.throttle
+    refusal: Throttled | None = None
     for read in reads:
         found: list[Any] = []
         done = 0
         for key, stored in _stored(read):
             size = read.handle.keys.stored_size(stored) if stored is not None else 0
+            if throttle is not None:
+                refusal = _draw(throttle, read, size)
+                if refusal is not None:
+                    break
             if size > room and room < limits.BATCH_GET_MAX_BYTES:
                 room = 0
                 break
@@ -146,9 +153,21 @@ def _run_reads(database: Any, reads: list[_TableRead], form: Form) -> Reply:
                 **read.request,
                 "Keys": [given for given, _ in read.keys[done:]],
             }
+    if refusal is not None and not any(read.sizes for read in reads):
+        raise refusals.throttled(refusal)
     if seqno:
         replies.settle(database, seqno)
     return {"Responses": responses, "UnprocessedKeys": unprocessed}
+
+
+def _draw(throttle: Any, read: _TableRead, size: int) -> Throttled | None:
+    """Take the units of one item from the table's bucket; returns why it must wait."""
+    try:
+        throttle.admit(read.handle, READ)
+    except Throttled as problem:
+        return problem
+    throttle.charge(read.handle, READ, Tally(read_units(size, read.is_consistent)))
+    return None
 
 
 def _stored(read: _TableRead) -> Iterator[tuple[bytes, bytes | None]]:
@@ -175,6 +194,9 @@ def batch_write_item(database: Any, request: Request, form: Form) -> Reply:
     wording = database.settings.wording
     try:
         requests = _prepare_writes(request["RequestItems"], form)
+        refused = _refused_tables(database, requests)
+        if refused:
+            requests = [part for part in requests if part[0] not in refused]
         while True:
             writes = _make_writes(database, requests)
             try:
@@ -185,9 +207,35 @@ def batch_write_item(database: Any, request: Request, form: Form) -> Reply:
     except PROBLEMS as problem:
         raise translate("BatchWriteItem", wording, problem) from None
     database.finish(seqno)
-    reply: Reply = {"UnprocessedItems": {}}
+    reply: Reply = {"UnprocessedItems": {name: request["RequestItems"][name] for name in refused}}
+    charge_writes(database, writes)
     add_write_reports(reply, request, writes, form)
     return reply
+
+
+def _refused_tables(database: Any, requests: list[_Request]) -> list[str]:
+    """Return the tables whose throughput is used up. Raises: when all of them are."""
+    throttle = database.writes.throttle
+    if throttle is None:
+        return []
+    names = list(dict.fromkeys(name for name, _, _ in requests))
+    refused: list[str] = []
+    for name in names:
+        try:
+            throttle.admit(data_table(database, name), WRITE)
+        except Throttled as problem:
+            refused.append(name)
+            if len(refused) == len(names):
+                raise refusals.throttled(problem) from None
+    return refused
+
+
+def charge_writes(database: Any, writes: Sequence[Write], factor: int = 1) -> None:
+    """Charge writes to their tables, when throughput is enforced."""
+    throttle = database.writes.throttle
+    if throttle is not None:
+        for write in writes:
+            throttle.charge(write.handle, WRITE, write.tally(factor))
 
 
 def _prepare_writes(tables: Mapping[str, Any], form: Form) -> list[_Request]:

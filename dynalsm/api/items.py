@@ -21,6 +21,7 @@ from dynalsm.expressions.evaluate import type_tag
 from dynalsm.limits import ITEM_MAX_BYTES
 from dynalsm.model.capacity import Tally, read_units
 from dynalsm.model.catalog import TableHandle
+from dynalsm.model.throttle import READ, WRITE
 from dynalsm.model.writes import Delete, Put, StaleHandle, Update, Write
 from dynalsm.values import Form
 
@@ -61,6 +62,8 @@ def get_item(database: Any, request: Request, form: Form) -> Reply:
         key = keys.encode_key(key_item)
     except PROBLEMS as problem:
         raise translate("GetItem", wording, problem) from None
+    if database.writes.throttle is not None:
+        replies.admit(database, handle, READ)
     stored = handle.tree.get(key)
     is_consistent = request.get("ConsistentRead")
     if is_consistent and database.must_wait:
@@ -73,10 +76,10 @@ def get_item(database: Any, request: Request, form: Form) -> Reply:
         else:
             reply["Item"] = replies.projected(item, projection, form)
     mode = request.get("ReturnConsumedCapacity")
-    if mode is not None and mode != "NONE":
+    if mode is not None or database.writes.throttle is not None:
         size = 0 if stored is None else keys.stored_size(stored)
         tally = Tally(read_units(size, bool(is_consistent)))
-        reply["ConsumedCapacity"] = tally.report(mode, handle.name)
+        replies.report(database, reply, mode, handle, tally)
     return reply
 
 
@@ -98,7 +101,7 @@ def put_item(database: Any, request: Request, form: Form) -> Reply:
             if condition is not None:
                 check_key_paths(handle, condition.paths)
             try:
-                seqno = database.writes.run(write)
+                seqno = run(database, write)
                 break
             except StaleHandle:
                 continue
@@ -127,7 +130,7 @@ def delete_item(database: Any, request: Request, form: Form) -> Reply:
             if condition is not None:
                 check_key_paths(handle, condition.paths)
             try:
-                seqno = database.writes.run(write)
+                seqno = run(database, write)
                 break
             except StaleHandle:
                 continue
@@ -157,7 +160,7 @@ def update_item(database: Any, request: Request, form: Form) -> Reply:
                 check_key_paths(handle, condition.paths)
             write = Update(handle, key, update, condition)
             try:
-                seqno = database.writes.run(write)
+                seqno = run(database, write)
                 break
             except StaleHandle:
                 continue
@@ -171,6 +174,18 @@ def update_item(database: Any, request: Request, form: Form) -> Reply:
         if attributes is not None:
             reply["Attributes"] = form.decode_item(attributes)
     return reply
+
+
+def run(database: Any, write: Write) -> int:
+    """Run one write within the table's throughput, if that is enforced."""
+    service = database.writes
+    if service.throttle is None:
+        seqno: int = service.run(write)
+        return seqno
+    replies.admit(database, write.handle, WRITE)
+    seqno = service.run(write)
+    service.throttle.charge(write.handle, WRITE, write.tally())
+    return seqno
 
 
 def _check_return_values(name: str, request: Request, wording: str) -> None:

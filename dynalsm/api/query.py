@@ -23,6 +23,7 @@ from dynalsm.model.catalog import IndexHandle, TableHandle
 from dynalsm.model.keys import KeyProblem, segment_of
 from dynalsm.model.reads import Page, after, read_page
 from dynalsm.model.schema import CREATING, DELETING
+from dynalsm.model.throttle import READ
 from dynalsm.values import Form, ValueProblem
 
 Request = Mapping[str, Any]
@@ -333,6 +334,8 @@ def _go_on_after(read: _Read, key: bytes) -> None:
 
 
 def _reply(database: Any, request: Request, form: Form, read: _Read) -> Reply:
+    if database.writes.throttle is not None:
+        replies.admit(database, read.handle, READ, read.index)
     counts_only = request.get("Select") == "COUNT"
     page = _read(database, read, request.get("Limit"), not counts_only)
     reply: Reply = {}
@@ -343,8 +346,8 @@ def _reply(database: Any, request: Request, form: Form, read: _Read) -> Reply:
     if page.last_key is not None and not read.is_single:
         reply["LastEvaluatedKey"] = form.decode_item(read.source.keys.key_item(page.last_key))
     mode = request.get("ReturnConsumedCapacity")
-    if mode is not None and mode != "NONE":
-        reply["ConsumedCapacity"] = _tally(read, page).report(mode, read.handle.name)
+    if mode is not None or database.writes.throttle is not None:
+        replies.report(database, reply, mode, read.handle, _tally(read, page))
     return reply
 
 

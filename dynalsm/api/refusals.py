@@ -18,6 +18,7 @@ from dynalsm.expressions import error as kinds
 from dynalsm.expressions.error import ExpressionError
 from dynalsm.model.indexes import IndexKeyProblem
 from dynalsm.model.keys import KeyProblem
+from dynalsm.model.throttle import Throttled
 from dynalsm.model.writes import ItemTooLarge
 from dynalsm.values import SerializationProblem, ValueProblem
 
@@ -44,6 +45,9 @@ TRANSACTION_ONGOING: Final = "Transaction is ongoing for the item"
 THROTTLED: Final = (
     "The level of configured provisioned throughput for the table was exceeded. Consider "
     "increasing your provisioning level with the UpdateTable API."
+)
+THROTTLED_ON_DEMAND: Final = (
+    "Throughput exceeds the maximum OnDemandThroughput configured on table or index"
 )
 
 # Reads.
@@ -176,6 +180,13 @@ def _index_key_empty(index: str, key: KeyProblem, in_update: bool) -> str:
         "One or more parameter values are not valid. A value specified for a secondary index key "
         f"is not supported. {empty} IndexName: {index}, IndexKey: {key.attribute}"
     )
+
+
+def throttled(problem: Throttled) -> errors.ApiError:
+    """An empty token bucket (model/throttle.py)."""
+    if problem.is_provisioned:
+        return errors.API_ERRORS["ProvisionedThroughputExceededException"](THROTTLED)
+    return errors.ThrottlingException(THROTTLED_ON_DEMAND)
 
 
 def condition_failed(item: Any = None) -> errors.ApiError:

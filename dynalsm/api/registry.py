@@ -24,7 +24,8 @@ MODULES: dict[str, str] = {
     "query": "Query Scan",
     "transact": "TransactGetItems TransactWriteItems",
     "search": "SearchVectors",
-    "statements": "ExecuteStatement BatchExecuteStatement ExecuteTransaction",
+    "statements": "ExecuteStatement",
+    "statement_batches": "BatchExecuteStatement ExecuteTransaction",
     "tables": "CreateTable DescribeTable UpdateTable DeleteTable ListTables",
     "settings": "DescribeLimits DescribeEndpoints DescribeTimeToLive UpdateTimeToLive TagResource "
     "UntagResource ListTagsOfResource PutResourcePolicy GetResourcePolicy DeleteResourcePolicy",

@@ -8,7 +8,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dynalsm import values
+from dynalsm.api.refusals import throttled
+from dynalsm.model.capacity import Tally
 from dynalsm.model.catalog import TableHandle
+from dynalsm.model.throttle import READ, Throttled
 from dynalsm.values import Form
 
 _GIB: Final = 1 << 30
@@ -18,6 +21,27 @@ def settle(database: Any, seqno: int) -> None:
     """Wait until what a strongly consistent read saw is durable; usually it is already."""
     if seqno > database.engine.durable_seqno:
         database.finish(seqno)
+
+
+def admit(database: Any, handle: TableHandle, way: str, index: Any = None) -> None:
+    """Let an operation begin, unless throughput is enforced and used up. Raises: ApiError."""
+    throttle = database.writes.throttle
+    if throttle is not None:
+        try:
+            throttle.admit(handle, way, index)
+        except Throttled as problem:
+            raise throttled(problem) from None
+
+
+def report(
+    database: Any, reply: dict[str, Any], mode: str | None, handle: TableHandle, tally: Tally
+) -> None:
+    """Charge a read and add its ConsumedCapacity when it is wanted."""
+    throttle = database.writes.throttle
+    if throttle is not None:
+        throttle.charge(handle, READ, tally)
+    if mode is not None and mode != "NONE":
+        reply["ConsumedCapacity"] = tally.report(mode, handle.name)
 
 
 def projected(item: bytes, projection: Any, form: Form) -> Any:

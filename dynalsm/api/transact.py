@@ -16,7 +16,7 @@ import msgpack
 
 from dynalsm import errors, limits, values
 from dynalsm.api import refusals, replies
-from dynalsm.api.batch import add_write_reports
+from dynalsm.api.batch import add_write_reports, charge_writes
 from dynalsm.api.items import check_item_size, check_key_paths, check_update
 from dynalsm.api.names import data_table
 from dynalsm.api.parameters import NAMES, VALUES, Bound, Parameters
@@ -27,6 +27,7 @@ from dynalsm.model.catalog import TableHandle
 from dynalsm.model.indexes import IndexKeyProblem
 from dynalsm.model.keys import KeyProblem
 from dynalsm.model.reads import get_item
+from dynalsm.model.throttle import READ, WRITE, Throttled
 from dynalsm.model.transactions import TokenMismatch, TokenRunning, Units
 from dynalsm.model.writes import (
     CONFLICT_SECONDS,
@@ -245,8 +246,10 @@ def run_writes(
 ) -> int:
     """Run the writes of a transaction; cancel it for what goes wrong on the way."""
     stage = None if extra is None else (lambda batch: extra(batch, writes))
+    _admit_all(database, [write.handle for write in writes], WRITE)
     try:
         seqno: int = database.writes.run_all(writes, extra=stage, timeout=CONFLICT_SECONDS)
+        charge_writes(database, writes, TRANSACTION_FACTOR)
         return seqno
     except ActionProblem as found:
         if not isinstance(found.problem, PROBLEMS):
@@ -255,6 +258,23 @@ def run_writes(
         cancel_one(len(writes), found.position, "ValidationError", text)
     except LockTimeout:
         cancel([_reason("TransactionConflict", refusals.TRANSACTION_ONGOING)] * len(writes))
+
+
+def _admit_all(database: Any, handles: Sequence[TableHandle], way: str) -> None:
+    """Cancel a transaction when the throughput of one of its tables is used up."""
+    throttle = database.writes.throttle
+    if throttle is None:
+        return
+    reasons = []
+    for handle in handles:
+        try:
+            throttle.admit(handle, way)
+            reasons.append(_reason("None"))
+        except Throttled as problem:
+            code = "ProvisionedThroughputExceeded" if problem.is_provisioned else "ThrottlingError"
+            reasons.append(_reason(code, refusals.throttled(problem).message))
+    if any(len(reason) > 1 for reason in reasons):
+        cancel(reasons)
 
 
 def _make_writes(database: Any, actions: list[_Action]) -> list[Write]:
@@ -383,7 +403,7 @@ def transact_get_items(database: Any, request: Request, form: Form) -> Reply:
             for item, projection in zip(items, projections, strict=True)
         ]
     }
-    add_read_report(reply, request, handles, items)
+    add_read_report(database, reply, request, handles, items)
     return reply
 
 
@@ -406,6 +426,7 @@ def read_at_once(
     database: Any, handles: Sequence[TableHandle], keys: Sequence[bytes]
 ) -> list[bytes | None]:
     """Return items of one snapshot, once all of it is durable."""
+    _admit_all(database, handles, READ)
     with database.engine.snapshot() as snapshot:
         items = [get_item(handle, key, snapshot) for handle, key in zip(handles, keys, strict=True)]
         if database.must_wait:
@@ -428,20 +449,27 @@ def _response(item: bytes | None, projection: Any, form: Form) -> Reply:
 
 
 def add_read_report(
+    database: Any,
     reply: Reply,
     request: Request,
     handles: Sequence[TableHandle],
     items: Sequence[bytes | None],
 ) -> None:
-    """Add ConsumedCapacity of a transactional read, one entry per table."""
+    """Charge a transactional read; add its ConsumedCapacity, one entry per table, if wanted."""
     mode = request.get("ReturnConsumedCapacity")
-    if mode is None or mode == "NONE":
+    throttle = database.writes.throttle
+    if throttle is None and (mode is None or mode == "NONE"):
         return
     tallies: dict[str, Tally] = {}
     for handle, item in zip(handles, items, strict=True):
         size = 0 if item is None else values.item_size(item)
         tally = tallies.setdefault(handle.name, Tally())
-        tally.table_units += TRANSACTION_FACTOR * read_units(size, consistent=True)
+        units = TRANSACTION_FACTOR * read_units(size, consistent=True)
+        tally.table_units += units
+        if throttle is not None:
+            throttle.charge(handle, READ, Tally(units))
+    if mode is None or mode == "NONE":
+        return
     reply["ConsumedCapacity"] = [
         tally.report(mode, name, "ReadCapacityUnits") for name, tally in tallies.items()
     ]

@@ -34,6 +34,7 @@ from dynalsm import values
 from dynalsm.limits import ITEM_MAX_BYTES
 from dynalsm.model import changelog, indexes, ttl
 from dynalsm.model.capacity import Tally, write_units
+from dynalsm.model.throttle import Throttle
 from dynalsm.model.transactions import Tokens
 
 if TYPE_CHECKING:
@@ -315,6 +316,8 @@ class Writes:
         # Written under the stripe's lock, read without.
         self._last_seqnos = [0] * STRIPES
         self.tokens = Tokens(catalog.tree, settings)
+        # None unless the database enforces throughput; read by all data operations.
+        self.throttle = Throttle(settings.clock) if settings.enforce_throughput else None
         catalog.barrier = self.barrier
 
     def run(self, write: Write) -> int:
