@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from dynalsm import errors, resource
 from dynalsm.api import dispatch
@@ -243,6 +243,9 @@ class Database:
             if not self.engine.read_only:
                 self.catalog.save_statistics(is_closing=True)
         finally:
+            # Whatever is called from now on says that the database is closed.
+            closed: Any = _Closed(self.path)
+            self.catalog = self.writes = closed
             self.engine.close()
 
     def __enter__(self) -> Database:
@@ -257,6 +260,16 @@ class Database:
     def _check_open(self) -> None:
         if self._closed:
             raise errors.ClosedError("the database is closed", path=self.path)
+
+
+class _Closed:
+    """Stands where the services of a closed database were."""
+
+    def __init__(self, path: str) -> None:
+        self.__dict__["path"] = path
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise errors.ClosedError("the database is closed", path=self.__dict__["path"])
 
 
 def _run_until(stopping: threading.Event, tasks: list[Callable[[], None]]) -> None:

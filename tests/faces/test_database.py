@@ -110,6 +110,18 @@ def test_close_runs_once_and_stops_the_threads() -> None:
             ask()
     with pytest.raises(errors.ClosedError):
         database.spawn("late", work)
+    table = database.Table("Music")
+    for call in (
+        lambda: table.get_item(Key=ITEM),
+        lambda: table.put_item(Item=ITEM),
+        table.scan,
+        table.load,
+        table.changes,
+        database.client.list_tables,
+        lambda: database.create_table(**MUSIC),
+    ):
+        with pytest.raises(errors.ClosedError, match="the database is closed"):
+            call()
 
 
 def test_settings_reach_the_arns() -> None:
