@@ -36,7 +36,9 @@ INDEX_HASH_ATTRIBUTES_MAX: Final = 4  # developer guide: multi-attribute keys
 INDEX_RANGE_ATTRIBUTES_MAX: Final = 4  # developer guide: multi-attribute keys
 ITEM_COLLECTION_MAX_BYTES: Final = 10 * 1024**3  # quotas: one partition key of a table with LSIs
 INDEX_ENTRY_OVERHEAD_BYTES: Final = 100  # developer guide: storage accounting of an index entry
-CONTROL_PLANE_MAX_OPERATIONS: Final = 500  # quotas: concurrent CreateTable, UpdateTable, DeleteTable
+CONTROL_PLANE_MAX_OPERATIONS: Final = (
+    500  # quotas: concurrent CreateTable, UpdateTable, DeleteTable
+)
 CONTROL_PLANE_MAX_INDEX_OPERATIONS: Final = 250  # quotas: the same for tables with indexes
 LIST_TABLES_MAX: Final = 100  # API: Limit of ListTables
 TAGS_MAX: Final = 50  # quotas: tags per resource

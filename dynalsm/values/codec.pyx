@@ -112,6 +112,8 @@ def attribute_names(bytes item not None):
     """Return the names of an encoded item's attributes, sorted by their UTF-8 bytes."""
     cdef Node node
     cdef Node key
+    cdef const uint8_t* last = NULL
+    cdef size_t last_size = 0
     cdef const uint8_t* p
     cdef const uint8_t* end = end_of(item)
     cdef size_t _
@@ -120,6 +122,11 @@ def attribute_names(bytes item not None):
     p = node.body
     for _ in range(node.size):
         p = next_pair(p, end, &key)
+        # Searching relies on the order.
+        if last != NULL and compare_bytes(last, last_size, key.body, key.size) >= 0:
+            damaged()
+        last = key.body
+        last_size = key.size
         names.append((<const char*>key.body)[:key.size].decode("utf-8"))
     return names
 

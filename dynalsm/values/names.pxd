@@ -62,16 +62,16 @@ cdef inline bint sort_spans(Span* spans, size_t count) noexcept nogil:
     cdef size_t j
     cdef Span moving
     cdef bint is_sorted = True
+    cdef bint has_equal = False
     cdef int order
     for i in range(1, count):
         order = compare_spans(&spans[i - 1], &spans[i])
-        if order >= 0:
-            if order == 0:
-                return True
+        has_equal |= order == 0
+        if order > 0:
             is_sorted = False
             break
     if is_sorted:
-        return False
+        return has_equal
     if count > INSERTION_SORT_LIMIT:
         qsort(spans, count, sizeof(Span), compare_spans_for_qsort)
     else:

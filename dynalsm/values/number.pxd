@@ -55,7 +55,8 @@ cdef int number_from_object(object value, Number* out) except -1
 # NUMBER_ code, or -1 when it is none, or must go through text.
 cdef int number_from_layout(object value, Number* out) noexcept
 
-# The Decimal of a number, in plain form (Decimal("1000"), never 1E+3).
+# The Decimal of a number: in plain form (Decimal("1000"), never 1E+3) if 38 digits are enough,
+# else without zeros at its end (Decimal("1E+100")), so that boto3's rules let it back in.
 cdef object number_to_decimal(const Number* number)
 
 # Raise the ValueProblem of a NUMBER_ code; `text` is what was sent.

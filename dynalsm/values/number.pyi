@@ -17,3 +17,6 @@ def add(left: Decimal, right: Decimal) -> Decimal:
 
 def subtract(left: Decimal, right: Decimal) -> Decimal:
     """Return left - right exactly; raise ValueProblem when DynamoDB cannot hold the difference."""
+
+def _use_decimal_layout(wanted: bool) -> bool:
+    """Turn the use of Decimal's layout off or on again (tests); return whether it is in use."""

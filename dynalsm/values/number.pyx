@@ -353,26 +353,40 @@ cdef int number_from_object(object value, Number* out) except -1:
 
 
 cdef object number_to_decimal(const Number* number):
-    cdef char text[MAX_NUMBER_TEXT]
-    cdef int size
-    if can_use_layout:
-        value = decimal_from_layout(number)
+    cdef int size = coefficient_digits(number)
+    if can_use_layout and size:
+        value = decimal_from_layout(number, size)
         if value is not None:
             return value
-    size = number_to_text(number, text)
-    return DECIMAL(PyUnicode_DecodeASCII(text, size, NULL))
+    return decimal_from_text(number, size)
 
 
-cdef object decimal_from_layout(const Number* number):
-    """Make a Decimal in plain form by filling a fresh one; None when it needs over 38 digits."""
-    cdef int integer_digits = number.exponent + 1
-    cdef int size = integer_digits if integer_digits > number.count else number.count
+cdef inline int coefficient_digits(const Number* number) noexcept nogil:
+    """How many digits the Decimal is written with: plain if 38 are enough, else without zeros."""
+    cdef int size = number.exponent + 1
+    if size < number.count or size > MAX_DIGITS:
+        size = number.count
+    return size
+
+
+cdef object decimal_from_text(const Number* number, int size):
+    cdef char digits[MAX_DIGITS + 2]
+    cdef int i
+    if size == 0:
+        return DECIMAL(0)
+    digits[0] = c'-' if number.negative else c'+'
+    for i in range(size):
+        digits[i + 1] = <char>(c'0' + (number.digits[i] if i < number.count else 0))
+    text = PyUnicode_DecodeASCII(digits, size + 1, NULL)
+    return DECIMAL(f"{text}E{number.exponent - size + 1}")
+
+
+cdef object decimal_from_layout(const Number* number, int size):
+    """Make a Decimal by filling a fresh one; None when the fresh one is not as expected."""
     cdef uint64_t low = 0
     cdef uint64_t high = 0
     cdef int i
     cdef DecimalLayout* inside
-    if size > MAX_DIGITS or number.count == 0:
-        return None
     value = DECIMAL()
     inside = layout_of(value)
     if Py_REFCNT(value) != 1 or not is_plain(inside):
@@ -386,7 +400,7 @@ cdef object decimal_from_layout(const Number* number):
     inside.words[1] = high
     inside.size = 2 if high else 1
     inside.digits = size
-    inside.exponent = integer_digits - size
+    inside.exponent = number.exponent - size + 1
     if number.negative:
         inside.flags |= DECIMAL_NEGATIVE
     return value
@@ -410,7 +424,7 @@ cdef int check_layout(bint wanted) except -1:
         if number_from_layout(expected, &by_layout) != NUMBER_OK:
             can_use_layout = False
             return 0
-        made = decimal_from_layout(&by_text) if by_text.count else DECIMAL(0)
+        made = number_to_decimal(&by_text)
         can_use_layout = False
         if (
             made is None
@@ -433,7 +447,7 @@ LAYOUT_SAMPLES = (
     "9999999999999999999", "10000000000000000000", "-12345678901234567890",
     "12345678901234567890123456789012345678", "99999999999999999999999999999999999999",
     "-0.00000000000000000000000000000000000001234567890123456789012345678901234567",
-    "1000000000000000000000000000000000000",
+    "1000000000000000000000000000000000000", "1E+100", "-12E+40",
 )
 check_layout(True)
 

@@ -16,14 +16,14 @@ ATTRIBUTE_VALUE: Final = "com.amazonaws.dynamodb.v20120810.AttributeValue"
 FOUND_STRUCTURE: Final = "Start of structure or map found where not expected"
 UNEXPECTED_FIELD: Final = "Unexpected field type"
 UNEXPECTED_ELEMENT: Final = "Unexpected value type in payload"
-ITEM_AS_LIST: Final = f"Unrecognized collection type java.util.Map<java.lang.String, {ATTRIBUTE_VALUE}>"
+ITEM_AS_LIST: Final = (
+    f"Unrecognized collection type java.util.Map<java.lang.String, {ATTRIBUTE_VALUE}>"
+)
 VALUE_AS_LIST: Final = f"Unrecognized collection type class {ATTRIBUTE_VALUE}"
 
 _TRUE_TEXTS: Final = frozenset({"true", "1", "yes"})
 _FALSE_TEXTS: Final = frozenset({"false", "0", "no"})
-_BASE64: Final = frozenset(
-    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-)
+_BASE64: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 
 
 def check_shape(value: Any, *, is_json: bool = True) -> None:
