@@ -1,4 +1,4 @@
-from collections.abc import Buffer  # type: ignore[attr-defined]
+from typing_extensions import Buffer
 
 CODEC: str
 

@@ -1,7 +1,8 @@
-from collections.abc import Buffer  # type: ignore[attr-defined]
 from os import PathLike
 from types import TracebackType
 from typing import Self, final
+
+from typing_extensions import Buffer
 
 from dynalsm._core.seam import OPERATIONS as OPERATIONS
 from dynalsm._core.seam import clear_fault as clear_fault

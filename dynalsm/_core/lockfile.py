@@ -28,6 +28,9 @@ from dynalsm._core import files
 LOCK = "LOCK"
 READERS = "LOCK.readers"
 
+# Left-justified, of one length for every process id.
+_PID_TEXT = b"%-20d\n"
+
 # How often a lock file that is replaced under our hands is opened again.
 _ATTEMPTS = 10
 
@@ -70,9 +73,9 @@ class DirectoryLock:
             )
         self._file = _open_exclusively(self.directory)
         try:
-            # Empty first, so that no one reads a mixture of two numbers.
-            self._file.truncate(0)
-            self._file.write(b"%d\n" % self._pid, 0)
+            # Over the whole of what the last writer left, in one write: no mixture of two numbers,
+            # and no truncation, after which ext4 would write the file out at once (1.5 ms).
+            self._file.write(_PID_TEXT % self._pid, 0)
             self._readers = _open_readers(self.directory)
         except BaseException:
             self._file.close()

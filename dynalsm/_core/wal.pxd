@@ -51,9 +51,10 @@ cdef struct Wal:
     pthread_mutex_t sync_mutex   # one sync at a time: an error is told to one caller only
 
 
-# Creates, preallocates, writes the header. Not yet durable, nor is its directory entry: the first
-# wal_sync after creation must be preceded by a directory sync (the engine's duty).
-# Returns: NULL on failure (then no file is left, if it could be removed); EEXIST if there is one.
+# Creates, preallocates, writes the header. `number` is not 0. Not yet durable, nor is its directory
+# entry: the first wal_sync after creation must be preceded by a directory sync (the engine's
+# duty). Returns: NULL on failure (then no file is left, if it could be removed); EEXIST if there
+# is one already.
 cdef Wal* wal_create(
     const char* path, uint64_t number, uint64_t previous_number, uint64_t previous_size,
     uint64_t previous_seqno, Failure* failure

@@ -143,6 +143,9 @@ cdef Wal* wal_create_as(
     wal.scratch = <uint8_t*>malloc(SCRATCH_BYTES)
     if wal.path == NULL or wal.scratch == NULL:
         fail(failure, NO_MEMORY, "no memory for a log", path, -1, 0)
+    elif number == 0:
+        # A reader takes 0 for a log whose creation was cut off.
+        fail(failure, IO_ERROR, "a log's number is not 0", path, -1, EINVAL)
     elif file_open(path, O_RDWR | O_CREAT | O_EXCL, 0o600, &wal.fd, failure) == OK:
         is_created = True
         fill_header(header, number, previous_number, previous_size, previous_seqno)
@@ -716,6 +719,8 @@ cdef class LogWriter:
         cdef const char* name
         if self._wal != NULL:
             raise ValueError("the log is open already")
+        if not number:
+            raise ValueError("a log's number is not 0")
         self._path = os.fsencode(path)
         name = self._path
         failure_clear(&failure)

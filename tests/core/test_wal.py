@@ -163,6 +163,11 @@ def test_empty_records_are_refused(path):
         writer.append(b"x", 1, 0)
 
 
+def test_number_zero_is_refused(path):
+    with pytest.raises(ValueError):
+        wal.LogWriter(path, 0)
+
+
 def test_a_log_is_never_written_over(path):
     make_log(path, SMALL)
     with pytest.raises(errors.StorageIOError) as caught:
