@@ -19,7 +19,7 @@ from dynalsm.api.registry import operation
 from dynalsm.model.capacity import Tally, read_units
 from dynalsm.model.catalog import TableHandle
 from dynalsm.model.throttle import READ, WRITE, Throttled
-from dynalsm.model.writes import Delete, Put, StaleHandle, Write
+from dynalsm.model.writes import ActionProblem, Delete, Put, StaleHandle, Write
 from dynalsm.values import Form
 
 Request = Mapping[str, Any]
@@ -204,6 +204,8 @@ def batch_write_item(database: Any, request: Request, form: Form) -> Reply:
                 break
             except StaleHandle:
                 continue
+            except ActionProblem as found:
+                raise found.problem from None
     except PROBLEMS as problem:
         raise translate("BatchWriteItem", wording, problem) from None
     database.finish(seqno)

@@ -17,13 +17,21 @@ from dynalsm.api import messages
 from dynalsm.expressions import error as kinds
 from dynalsm.expressions.error import ExpressionError
 from dynalsm.model.indexes import IndexKeyProblem
+from dynalsm.model.item_collections import CollectionTooLarge
 from dynalsm.model.keys import KeyProblem
 from dynalsm.model.throttle import Throttled
 from dynalsm.model.writes import ItemTooLarge
 from dynalsm.values import SerializationProblem, ValueProblem
 
 # What an operation function catches and hands to `translate`.
-PROBLEMS: Final = (ExpressionError, ValueProblem, KeyProblem, IndexKeyProblem, ItemTooLarge)
+PROBLEMS: Final = (
+    ExpressionError,
+    ValueProblem,
+    KeyProblem,
+    IndexKeyProblem,
+    ItemTooLarge,
+    CollectionTooLarge,
+)
 
 ENVELOPE: Final = "1 validation error detected: "
 
@@ -39,6 +47,7 @@ _ITEM_OPERATIONS: Final = frozenset({"PutItem"})
 CONDITION_FAILED: Final = "The conditional request failed"
 ITEM_TOO_LARGE: Final = "Item size has exceeded the maximum allowed size"
 UPDATED_ITEM_TOO_LARGE: Final = "Item size to update has exceeded the maximum allowed size"
+COLLECTION_TOO_LARGE: Final = "Collection size exceeded."
 DUPLICATE_KEYS: Final = "Provided list of item keys contains duplicates"
 RETURN_VALUES: Final = "ReturnValues can only be ALL_OLD or NONE"
 TRANSACTION_ONGOING: Final = "Transaction is ongoing for the item"
@@ -112,6 +121,9 @@ def translate(operation: str, wording: str, problem: Exception) -> errors.ApiErr
         return refuse(key_text(problem, in_item=operation in _ITEM_OPERATIONS))
     if isinstance(problem, IndexKeyProblem):
         return refuse(index_key_text(problem, in_update=operation == "UpdateItem"))
+    if isinstance(problem, CollectionTooLarge):
+        name = "ItemCollectionSizeLimitExceededException"
+        return errors.API_ERRORS[name](COLLECTION_TOO_LARGE)
     assert isinstance(problem, ItemTooLarge)
     return refuse(UPDATED_ITEM_TOO_LARGE if operation == "UpdateItem" else ITEM_TOO_LARGE)
 

@@ -11,6 +11,7 @@ from dynalsm import values
 from dynalsm.api.refusals import throttled
 from dynalsm.model.capacity import Tally
 from dynalsm.model.catalog import TableHandle
+from dynalsm.model.item_collections import collection_bytes, has_local_indexes, partition_value
 from dynalsm.model.throttle import READ, Throttled
 from dynalsm.values import Form
 
@@ -59,18 +60,10 @@ def partition_of(handle: TableHandle, key: bytes) -> bytes:
 
 def item_collection(handle: TableHandle, key: bytes, form: Form) -> dict[str, Any] | None:
     """Return ItemCollectionMetrics for the partition of a tree key; None without local indexes."""
-    sources: list[Any] = [index for index in handle.indexes.values() if index.kind == "LSI"]
-    if not sources:
+    if not has_local_indexes(handle):
         return None
-    partition = partition_of(handle, key)
-    value = values.get_attribute(partition, handle.keys.names[0])
-    assert value is not None
-    size_bytes = 0
-    for source in (handle, *sources):
-        lower, upper = source.keys.sort_range(source.keys.partition_prefix(value))
-        size_bytes += source.tree.approximate_size(lower, upper)
-    floor = float(size_bytes // _GIB)
+    floor = float(collection_bytes(handle, partition_value(handle, key)) // _GIB)
     return {
-        "ItemCollectionKey": form.decode_item(partition),
+        "ItemCollectionKey": form.decode_item(partition_of(handle, key)),
         "SizeEstimateRangeGB": [floor, floor + 1.0],
     }

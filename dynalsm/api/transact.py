@@ -25,6 +25,7 @@ from dynalsm.api.registry import operation
 from dynalsm.model.capacity import TRANSACTION_FACTOR, Tally, read_units
 from dynalsm.model.catalog import TableHandle
 from dynalsm.model.indexes import IndexKeyProblem
+from dynalsm.model.item_collections import CollectionTooLarge
 from dynalsm.model.keys import KeyProblem
 from dynalsm.model.reads import get_item
 from dynalsm.model.throttle import READ, WRITE, Throttled
@@ -255,7 +256,9 @@ def run_writes(
         if not isinstance(found.problem, PROBLEMS):
             raise found.problem from None
         text = translate("UpdateItem", "classic", found.problem).message
-        cancel_one(len(writes), found.position, "ValidationError", text)
+        is_large = isinstance(found.problem, CollectionTooLarge)
+        code = "ItemCollectionSizeLimitExceeded" if is_large else "ValidationError"
+        cancel_one(len(writes), found.position, code, text)
     except LockTimeout:
         cancel([_reason("TransactionConflict", refusals.TRANSACTION_ONGOING)] * len(writes))
 

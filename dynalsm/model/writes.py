@@ -34,6 +34,11 @@ from dynalsm import values
 from dynalsm.limits import ITEM_MAX_BYTES
 from dynalsm.model import changelog, indexes, ttl
 from dynalsm.model.capacity import Tally, write_units
+from dynalsm.model.item_collections import (
+    Collections,
+    CollectionTooLarge,
+    has_local_indexes,
+)
 from dynalsm.model.throttle import Throttle
 from dynalsm.model.transactions import Tokens
 
@@ -316,6 +321,7 @@ class Writes:
         # Written under the stripe's lock, read without.
         self._last_seqnos = [0] * STRIPES
         self.tokens = Tokens(catalog.tree, settings)
+        self._collections = Collections()
         # None unless the database enforces throughput; read by all data operations.
         self.throttle = Throttle(settings.clock) if settings.enforce_throughput else None
         catalog.barrier = self.barrier
@@ -335,6 +341,8 @@ class Writes:
             write.decide()
             if not write.is_change:
                 return self._known_seqno(stripe)
+            if handle.written_indexes:
+                self._check_collection(write)
             batch = self.engine.batch()
             write.stage(batch, self._clock)
             self._last_seqnos[stripe] = PENDING
@@ -356,6 +364,7 @@ class Writes:
         with self._holding(stripes, timeout):
             self._read_old_images(writes)
             _decide_all(writes)
+            self._check_collections(writes)
             if any(write.is_failed for write in writes):
                 return max(map(self._known_seqno, stripes))
             changes = [write for write in writes if write.is_change]
@@ -370,6 +379,20 @@ class Writes:
         for write in changes:
             write.count(seqno)
         return seqno
+
+    def _check_collection(self, write: Write) -> None:
+        """Raises: CollectionTooLarge."""
+        handle = write.handle
+        if write.new_size > write.old_size and has_local_indexes(handle):
+            self._collections.check(handle, write.key)
+
+    def _check_collections(self, writes: Sequence[Write]) -> None:
+        for position, write in enumerate(writes):
+            if write.is_change and write.handle.written_indexes:
+                try:
+                    self._check_collection(write)
+                except CollectionTooLarge as problem:
+                    raise ActionProblem(position, problem) from problem
 
     def _read_old_images(self, writes: Sequence[Write]) -> None:
         by_table: dict[int, list[Write]] = {}
