@@ -8,7 +8,7 @@
     │   ├── StorageIOError            the operating system refused a read or a write (also an OSError)
     │   │   └── NoSpaceError          the disk is full; writes are refused until resume()
     │   ├── LockedError               another process holds the directory
-    │   ├── ClosedError               the database, snapshot or cursor is closed
+    │   ├── ClosedError               the database, snapshot or cursor is closed (also a RuntimeError)
     │   ├── ReadOnlyError             a write through a read-only handle
     │   ├── PoisonedError             an fsync failed: no write is accepted until the database is reopened
     │   ├── ForkedProcessError        the handle was inherited through fork()
@@ -78,7 +78,7 @@ class LockedError(StorageError):
         self.pid = pid
 
 
-class ClosedError(StorageError):
+class ClosedError(StorageError, RuntimeError):
     """The handle was used after close()."""
 
 
