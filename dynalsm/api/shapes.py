@@ -50,6 +50,9 @@ OBSERVED_MEMBERS = {
 TABLE_NAME_SHAPES = ("TableArn", "TableName")
 OPAQUE = "AttributeValue"
 
+# Operations whose reply has no members: HTTP answers them with an empty body (observed).
+WITHOUT_OUTPUT = frozenset({"TagResource", "UntagResource"})
+
 # Java's spellings -> Python's; the second is Java's surrogate pairs, outside Python's strings.
 _JAVA_CLASSES = {
     "\\p{Print}": "[\\x20-\\x7e]",

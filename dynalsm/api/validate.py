@@ -20,7 +20,7 @@ from dynalsm.api.checkers import CHECKERS
 from dynalsm.api.shapes import SHAPES, TABLE_NAME_SHAPES, Shape, input_of
 from dynalsm.model.settings import Settings
 
-# The operations of 13.2's first group: names from 1 character on, reported like any member.
+# The operations of 13.2's first group: a table name is reported like any member.
 DATA_PLANE = frozenset(
     {
         *("PutItem", "GetItem", "UpdateItem", "DeleteItem", "BatchGetItem", "BatchWriteItem"),
@@ -74,11 +74,9 @@ def explain(operation: str, request: Any, settings: Settings) -> Any:
 
 
 def _remember(text: str, name: str, settings: Settings) -> None:
-    # A shorter name is well formed for the data plane only, and no table can have it.
-    if len(name) >= 3:
-        if len(settings.table_names) >= MAX_KNOWN_NAMES:
-            settings.table_names.clear()
-        settings.table_names[text] = name
+    if len(settings.table_names) >= MAX_KNOWN_NAMES:
+        settings.table_names.clear()
+    settings.table_names[text] = name
 
 
 def envelope(problems: Sequence[str]) -> str:
@@ -344,9 +342,8 @@ class _Constraints:
             if len(text) > 1024:
                 yield messages.at_most(1024)
             return
-        shortest = 1 if self._operation in DATA_PLANE else 3
-        if len(text) < shortest:
-            yield messages.at_least(shortest)
+        if len(text) < 3:
+            yield messages.at_least(1 if not text and self._operation in DATA_PLANE else 3)
         if len(text) > 255:
             yield messages.at_most(255)
         if not names.is_name(text) and text:

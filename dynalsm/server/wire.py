@@ -141,7 +141,9 @@ class Service:
 
     def _run(self, job: Job) -> Reply:
         try:
-            return Reply(200, orjson.dumps(self._call(job.operation, job.parameters, JSON)))
+            reply = self._call(job.operation, job.parameters, JSON)
+            has_body = job.operation not in shapes.WITHOUT_OUTPUT
+            return Reply(200, orjson.dumps(reply) if has_body else b"")
         except errors.ApiError as error:
             return error_reply(error)
         except Exception as error:

@@ -70,13 +70,6 @@ def test_valid_request_is_passed_through() -> None:
     assert validation.validate("GetItem", VALID_GET, settings) is VALID_GET
 
 
-def test_names_for_the_data_plane_only_are_not_remembered() -> None:
-    settings = Settings()
-    validation.validate("GetItem", {**VALID_GET, "TableName": "ab"}, settings)
-    with pytest.raises(errors.ValidationException):
-        validation.validate("DescribeTable", {"TableName": "ab"}, settings)
-
-
 def test_known_names_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(validation, "MAX_KNOWN_NAMES", 3)
     settings = Settings()
@@ -274,6 +267,7 @@ def test_arns() -> None:
     [
         (None, "Value null at 'tableName' failed to satisfy constraint: Member must not be null"),
         ("", "Value '' at 'tableName' failed to satisfy constraint: Member must have length gr"),
+        ("xx", "Member must have length greater than or equal to 3"),
         ("n" * 256, "Member must have length less than or equal to 255"),
         ("x@y", "Member must satisfy regular expression pattern: [a-zA-Z0-9_.-]+"),
     ],
