@@ -370,6 +370,17 @@ def _proof_behind(data: bytes, number: int, bad: int) -> bool:
 def _read_manifest(directory: str, number: int) -> LoadedManifest:
     path = os.path.join(directory, manifest_name(number))
     data = files.read_file(path)
+    try:
+        return _parse_manifest(data, number, path)
+    except errors.CorruptionError:
+        # Its writer may have appended, and synced, while we were reading.
+        again = files.read_file(path)
+        if again == data:
+            raise
+        return _parse_manifest(again, number, path)
+
+
+def _parse_manifest(data: bytes, number: int, path: str) -> LoadedManifest:
     min_writer = _check_header(data, number, path)
     edits: list[Edit] = []
     offset, base_end, synced = _HEADER_BYTES, 0, 0

@@ -21,16 +21,18 @@
 # Thread safety: append by one thread at a time (the engine's commit mutex); sync from any thread
 # beside it.
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from dynalsm._core.coding cimport Slice
 from dynalsm._core.status cimport Failure
 from dynalsm._core.sync cimport pthread_mutex_t
 
-
-cdef enum:
-    WAL_HEADER_BYTES = 64
-    WAL_RECORD_HEADER_BYTES = 32
+# Reading belongs to the same contract; others cimport it from here.
+from dynalsm._core.wal_reader cimport (  # no-cython-lint
+    WalReader,
+    wal_reader_close,
+    wal_reader_next,
+    wal_reader_open,
+)
 
 
 cdef struct Wal:
@@ -80,33 +82,3 @@ cdef int wal_sync(Wal* wal, Failure* failure) noexcept nogil
 # After NO_SPACE (no room for the end record) everything appended is durable.
 cdef int wal_finish(Wal* wal, uint64_t next_seqno, bint mark, Failure* failure) noexcept nogil
 cdef void wal_close(Wal* wal) noexcept nogil     # unmaps, closes, frees; no I/O
-
-
-cdef struct WalReader:
-    uint64_t number
-    uint64_t previous_number
-    uint64_t previous_size
-    uint64_t previous_seqno
-    char* path
-    uint8_t* data            # the whole file, read at open
-    uint64_t data_size
-    uint64_t position        # behind the last good record
-    bint clean_end           # the end record was seen
-    bint torn                # the log stops at bytes that are no record
-    bint older_synced        # some record says that all older logs were durable
-    uint64_t next_seqno      # behind the last good record; 0: no record yet
-    bint is_at_end
-
-
-# Reads the file whole (logs are bounded by the write buffer) and checks the header: CORRUPTION
-# when it is damaged; an empty or all-zero file, or one whose header is incomplete, is a log whose
-# creation was cut off: number 0 (CORRUPTION if a record proves that the header was durable).
-cdef WalReader* wal_reader_open(const char* path, Failure* failure) noexcept nogil
-# Next record. Returns: OK with *payload (borrowed: while the reader lives), *first_seqno, *count;
-# END behind the last good record (then clean_end / torn say how it ended); CORRUPTION with the
-# offset when a bad record is followed by a record that proves the bad bytes were once durable, or
-# when bytes follow a clean end.
-cdef int wal_reader_next(
-    WalReader* reader, Slice* payload, uint64_t* first_seqno, uint32_t* count, Failure* failure
-) noexcept nogil
-cdef void wal_reader_close(WalReader* reader) noexcept nogil

@@ -1,6 +1,6 @@
 # The write-ahead log: see wal.pxd for the contract and docs/format-log.md for the bytes.
 #
-# Thread safety: one thread appends, any thread syncs beside it. A WalReader belongs to one thread.
+# Thread safety: one thread appends, any thread syncs beside it.
 # Invariants:
 # 1. The bytes of a record are in the file (or its mapping) before `size` covers them, and `size`
 #    is read before a sync begins: what a sync claims is what it wrote.
@@ -14,10 +14,10 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.errno cimport EFBIG, EINVAL, ENOSYS, EOPNOTSUPP
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcmp, memcpy, memset, strdup
+from libc.string cimport memcpy, memset, strdup
 
-from dynalsm._core.coding cimport Slice, get_u32, get_u64, put_u32, put_u64, slice_of
-from dynalsm._core.crc32c cimport crc32c, crc32c_shift
+from dynalsm._core.coding cimport Slice, put_u32, put_u64
+from dynalsm._core.crc32c cimport crc32c
 from dynalsm._core.files cimport (
     file_allocate,
     file_can_map,
@@ -25,9 +25,7 @@ from dynalsm._core.files cimport (
     file_map,
     file_map_write,
     file_open,
-    file_read,
     file_remove,
-    file_size,
     file_sync,
     file_truncate,
     file_unmap,
@@ -35,7 +33,6 @@ from dynalsm._core.files cimport (
 )
 from dynalsm._core.status cimport (
     CLOSED,
-    CORRUPTION,
     END,
     IO_ERROR,
     NO_MEMORY,
@@ -57,6 +54,28 @@ from dynalsm._core.sync cimport (
     pthread_mutex_unlock,
 )
 
+from dynalsm._core.wal_reader cimport (
+    WAL_FORMAT,
+    WAL_HEADER_BYTES,
+    WAL_HEADER_CRC,
+    WAL_HEADER_MARK,
+    WAL_MAGIC,
+    WAL_MARK,
+    WAL_OLDER_SYNCED,
+    WAL_RECORD_COUNT,
+    WAL_RECORD_CRC,
+    WAL_RECORD_HEADER_BYTES,
+    WAL_RECORD_NUMBER,
+    WAL_RECORD_SEQNO,
+    WAL_RECORD_SYNCED,
+    WAL_SEALED_BYTES,
+    WalReader,
+    wal_aligned,
+    wal_reader_close,
+    wal_reader_next,
+    wal_reader_open,
+)
+
 import os
 from typing import NamedTuple
 
@@ -66,7 +85,6 @@ cdef extern from "<fcntl.h>" nogil:
     enum:
         O_CREAT
         O_EXCL
-        O_RDONLY
         O_RDWR
 
 cdef extern from *:
@@ -82,18 +100,6 @@ cdef extern from *:
     void raise_flag "dynalsm_wal_raise"(int* target) nogil
 
 cdef enum:
-    FORMAT = 1
-    # Header fields.
-    HEADER_CRC = 52
-    HEADER_MARK = 56
-    # Record fields.
-    RECORD_CRC = 4
-    RECORD_NUMBER = 8
-    RECORD_COUNT = 12
-    RECORD_SEQNO = 16
-    RECORD_SYNCED = 24
-    # What the checksum covers before the payload: offset u64, size u32, the fields after the crc.
-    SEALED_BYTES = 36
     # Preallocation: an empty database stays small, a busy log is extended seldom.
     STEP_FIRST_BYTES = 64 << 10
     STEP_LAST_BYTES = 16 << 20
@@ -107,12 +113,6 @@ cdef enum:
     MAP_RECORD_BYTES = 4 << 10
     # Records up to this are assembled in memory for one pwrite.
     SCRATCH_BYTES = 64 << 10
-    # Distance of the checkpoints that make checksums of arbitrary ranges cheap (find_proof).
-    CHECKPOINT_BYTES = 512
-
-cdef uint64_t OLDER_SYNCED = 1ull << 63
-cdef const char* MAGIC = b"DLSMWAL1"
-cdef const char* MARK = b"1LAWMSLD"
 
 
 # ---- writing ----
@@ -170,14 +170,14 @@ cdef void fill_header(
     uint64_t previous_seqno
 ) noexcept nogil:
     memset(header, 0, WAL_HEADER_BYTES)
-    memcpy(header, MAGIC, 8)
-    put_u32(header + 8, FORMAT)
+    memcpy(header, WAL_MAGIC, 8)
+    put_u32(header + 8, WAL_FORMAT)
     put_u64(header + 16, number)
     put_u64(header + 24, previous_number)
     put_u64(header + 32, previous_size)
     put_u64(header + 40, previous_seqno)
-    put_u32(header + HEADER_CRC, crc32c(0, header, HEADER_CRC))
-    memcpy(header + HEADER_MARK, MARK, 8)
+    put_u32(header + WAL_HEADER_CRC, crc32c(0, header, WAL_HEADER_CRC))
+    memcpy(header + WAL_HEADER_MARK, WAL_MARK, 8)
 
 
 # Reserves the first step, maps the file if that is safe there, writes the header.
@@ -275,11 +275,11 @@ cdef int append_record(
 ) noexcept nogil:
     # Laid out as the checksum wants it; the record's header is what `header` points to, once the
     # crc has taken the place of the size and the size that of the offset's upper half.
-    cdef uint8_t sealed[SEALED_BYTES]
+    cdef uint8_t sealed[WAL_SEALED_BYTES]
     cdef uint8_t* header = sealed + 4
     cdef uint64_t start = wal.size
     cdef uint64_t synced = atomic_load(&wal.synced)
-    cdef uint64_t end = start + WAL_RECORD_HEADER_BYTES + round_up(size, 8)
+    cdef uint64_t end = start + WAL_RECORD_HEADER_BYTES + wal_aligned(size)
     cdef int status
     if wal.dirty_end or (wal.preallocates and end > wal.allocated):
         status = make_room(wal, end, failure)
@@ -287,11 +287,11 @@ cdef int append_record(
             return status
     put_u64(sealed, start)
     put_u32(sealed + 8, <uint32_t>size)
-    put_u32(header + RECORD_NUMBER, <uint32_t>wal.number)
-    put_u32(header + RECORD_COUNT, count)
-    put_u64(header + RECORD_SEQNO, first_seqno)
-    put_u64(header + RECORD_SYNCED, synced | OLDER_SYNCED if wal.older_synced else synced)
-    put_u32(header + RECORD_CRC, crc32c(crc32c(0, sealed, SEALED_BYTES), payload, size))
+    put_u32(header + WAL_RECORD_NUMBER, <uint32_t>wal.number)
+    put_u32(header + WAL_RECORD_COUNT, count)
+    put_u64(header + WAL_RECORD_SEQNO, first_seqno)
+    put_u64(header + WAL_RECORD_SYNCED, synced | WAL_OLDER_SYNCED if wal.older_synced else synced)
+    put_u32(header + WAL_RECORD_CRC, crc32c(crc32c(0, sealed, WAL_SEALED_BYTES), payload, size))
     put_u32(header, <uint32_t>size)
     if end <= wal.map_size and size <= MAP_RECORD_BYTES:
         status = file_map_write(
@@ -317,7 +317,7 @@ cdef int write_record(
     Failure* failure
 ) noexcept nogil:
     cdef uint8_t zeros[8]
-    cdef size_t padding = round_up(size, 8) - size
+    cdef size_t padding = wal_aligned(size) - size
     cdef size_t total = WAL_RECORD_HEADER_BYTES + size + padding
     cdef int64_t behind = <int64_t>(start + WAL_RECORD_HEADER_BYTES + size)
     cdef int status
@@ -390,258 +390,6 @@ cdef void wal_close(Wal* wal) noexcept nogil:
     free(wal.scratch)
     free(wal.path)
     free(wal)
-
-
-# ---- reading ----
-
-cdef WalReader* wal_reader_open(const char* path, Failure* failure) noexcept nogil:
-    cdef int64_t size = 0
-    cdef int fd = -1
-    cdef int status
-    cdef WalReader* reader = <WalReader*>calloc(1, sizeof(WalReader))
-    if reader == NULL:
-        fail(failure, NO_MEMORY, "no memory for a log's reader", path, -1, 0)
-        return NULL
-    reader.path = strdup(path)
-    status = file_open(path, O_RDONLY, 0, &fd, failure)
-    if status == OK:
-        status = file_size(fd, path, &size, failure)
-    if status == OK:
-        reader.data_size = <uint64_t>size
-        reader.data = <uint8_t*>malloc(<size_t>size + 1)
-        if reader.data == NULL or reader.path == NULL:
-            status = fail(failure, NO_MEMORY, "no memory for a log's contents", path, -1, 0)
-    if status == OK:
-        status = file_read(fd, path, reader.data, <size_t>size, 0, failure)
-    if status == OK:
-        status = read_header(reader, failure)
-    file_close(fd)
-    if status != OK:
-        wal_reader_close(reader)
-        return NULL
-    return reader
-
-
-cdef int read_header(WalReader* reader, Failure* failure) noexcept nogil:
-    cdef const uint8_t* data = reader.data
-    cdef uint64_t proof
-    cdef int status
-    if reader.data_size < WAL_HEADER_BYTES:
-        # No record fits: nothing that was synced can have been here.
-        return end_of_unborn(reader)
-    if (
-        memcmp(data, MAGIC, 8) != 0
-        or memcmp(data + HEADER_MARK, MARK, 8) != 0
-        or get_u32(data + HEADER_CRC) != crc32c(0, data, HEADER_CRC)
-    ):
-        # A header that was being written when the power went has its beginning or its end still
-        # zero. Any other difference, or a record that was appended after a sync, is damage.
-        status = find_proof(reader, 0, &proof, failure)
-        if status != OK:
-            return status
-        if proof or (data[0] != 0 and data[WAL_HEADER_BYTES - 1] != 0):
-            return fail(failure, CORRUPTION, "the log's header is damaged", reader.path, 0, 0)
-        return end_of_unborn(reader)
-    if get_u32(data + 8) != FORMAT or get_u32(data + 12) != 0:
-        return fail(failure, CORRUPTION, "the log's format is not known", reader.path, 8, 0)
-    reader.number = get_u64(data + 16)
-    reader.previous_number = get_u64(data + 24)
-    reader.previous_size = get_u64(data + 32)
-    reader.previous_seqno = get_u64(data + 40)
-    reader.position = WAL_HEADER_BYTES
-    return OK
-
-
-# The log's creation was cut off.
-cdef int end_of_unborn(WalReader* reader) noexcept nogil:
-    reader.is_at_end = True
-    reader.torn = first_nonzero(reader, 0) < reader.data_size
-    return OK
-
-
-cdef int wal_reader_next(
-    WalReader* reader, Slice* payload, uint64_t* first_seqno, uint32_t* count, Failure* failure
-) noexcept nogil:
-    cdef const uint8_t* record = reader.data + reader.position
-    cdef uint64_t seqno
-    cdef uint32_t size
-    if reader.is_at_end:
-        return END
-    if not is_record(reader, reader.position):
-        return end_of_records(reader, failure)
-    size = get_u32(record)
-    seqno = get_u64(record + RECORD_SEQNO)
-    if seqno < reader.next_seqno:
-        return fail(
-            failure, CORRUPTION, "sequence numbers go back in the log", reader.path,
-            <int64_t>reader.position, 0
-        )
-    if get_u64(record + RECORD_SYNCED) & OLDER_SYNCED:
-        reader.older_synced = True
-    reader.position += WAL_RECORD_HEADER_BYTES + round_up(size, 8)
-    if size == 0:
-        return after_clean_end(reader, failure)
-    payload[0] = slice_of(record + WAL_RECORD_HEADER_BYTES, size)
-    first_seqno[0] = seqno
-    count[0] = get_u32(record + RECORD_COUNT)
-    reader.next_seqno = seqno + count[0]
-    return OK
-
-
-cdef int after_clean_end(WalReader* reader, Failure* failure) noexcept nogil:
-    cdef uint64_t rest = first_nonzero(reader, reader.position)
-    if rest < reader.data_size:
-        return fail(
-            failure, CORRUPTION, "bytes follow the clean end of the log", reader.path,
-            <int64_t>rest, 0
-        )
-    reader.clean_end = True
-    reader.is_at_end = True
-    return END
-
-
-# There is no record at the reader's position: the log's end, or damage.
-cdef int end_of_records(WalReader* reader, Failure* failure) noexcept nogil:
-    cdef uint64_t proof = 0
-    cdef int status
-    reader.torn = first_nonzero(reader, reader.position) < reader.data_size
-    if reader.torn:
-        status = find_proof(reader, reader.position, &proof, failure)
-        if status != OK:
-            return status
-        if proof:
-            return fail(
-                failure, CORRUPTION, "a record of the log is damaged, and a later one proves "
-                "that it was whole", reader.path, <int64_t>reader.position, 0
-            )
-    reader.is_at_end = True
-    return END
-
-
-cdef void wal_reader_close(WalReader* reader) noexcept nogil:
-    if reader == NULL:
-        return
-    free(reader.data)
-    free(reader.path)
-    free(reader)
-
-
-# Where the first byte that is not zero lies, from `start` on; data_size when there is none.
-cdef uint64_t first_nonzero(WalReader* reader, uint64_t start) noexcept nogil:
-    cdef uint64_t position = start
-    while position + 8 <= reader.data_size and get_u64(reader.data + position) == 0:
-        position += 8
-    while position < reader.data_size and reader.data[position] == 0:
-        position += 1
-    return min(position, reader.data_size)
-
-
-# Whether the fields of the record at `position` are possible at all; its checksum is not looked at.
-cdef bint is_plausible(WalReader* reader, uint64_t position) noexcept nogil:
-    cdef const uint8_t* record = reader.data + position
-    cdef uint64_t size
-    if position + WAL_RECORD_HEADER_BYTES > reader.data_size:
-        return False
-    size = get_u32(record)
-    if size > reader.data_size - position - WAL_RECORD_HEADER_BYTES:
-        return False
-    if (size == 0) != (get_u32(record + RECORD_COUNT) == 0):
-        return False
-    if reader.number and get_u32(record + RECORD_NUMBER) != <uint32_t>reader.number:
-        return False
-    return get_u64(record + RECORD_SYNCED) & ~OLDER_SYNCED <= position
-
-
-# The checksum of what precedes the payload.
-cdef uint32_t sealed_crc(WalReader* reader, uint64_t position) noexcept nogil:
-    cdef const uint8_t* record = reader.data + position
-    cdef uint8_t sealed[SEALED_BYTES]
-    put_u64(sealed, position)
-    memcpy(sealed + 8, record, 4)
-    memcpy(sealed + 12, record + RECORD_NUMBER, SEALED_BYTES - 12)
-    return crc32c(0, sealed, SEALED_BYTES)
-
-
-cdef bint has_zero_padding(WalReader* reader, uint64_t end) noexcept nogil:
-    # A file that ends inside the padding was cut there; the payload is whole.
-    while end & 7 and end < reader.data_size:
-        if reader.data[end] != 0:
-            return False
-        end += 1
-    return True
-
-
-cdef bint is_record(WalReader* reader, uint64_t position) noexcept nogil:
-    cdef const uint8_t* record = reader.data + position
-    cdef uint32_t size
-    if not is_plausible(reader, position):
-        return False
-    size = get_u32(record)
-    return (
-        crc32c(sealed_crc(reader, position), record + WAL_RECORD_HEADER_BYTES, size)
-        == get_u32(record + RECORD_CRC)
-        and has_zero_padding(reader, position + WAL_RECORD_HEADER_BYTES + size)
-    )
-
-
-# Looks behind the bad bytes at `bad` for a record of this log that proves, by its synced offset,
-# that they were durable once. *proof is its offset, or 0.
-#
-# Any multiple of 8 may start a record, and hostile bytes may look like a long one at each of them.
-# So the checksum of a candidate is not computed over its bytes, but from the checksums of two
-# prefixes, for which checkpoints are kept: time is linear in the length of the log.
-cdef int find_proof(
-    WalReader* reader, uint64_t bad, uint64_t* proof, Failure* failure
-) noexcept nogil:
-    cdef uint64_t position = bad + 8
-    cdef uint64_t count = (reader.data_size - bad) // CHECKPOINT_BYTES + 1
-    cdef uint64_t index
-    cdef uint32_t crc = 0
-    cdef uint32_t* checkpoints = <uint32_t*>malloc(count * sizeof(uint32_t))
-    proof[0] = 0
-    if checkpoints == NULL:
-        return fail(failure, NO_MEMORY, "no memory to judge a log's end", reader.path, -1, 0)
-    for index in range(count):
-        checkpoints[index] = crc
-        if index + 1 < count:
-            crc = crc32c(crc, reader.data + bad + index * CHECKPOINT_BYTES, CHECKPOINT_BYTES)
-    position = max(position, <uint64_t>WAL_HEADER_BYTES)
-    while position + WAL_RECORD_HEADER_BYTES <= reader.data_size:
-        if not is_later_record(reader, position, bad, checkpoints):
-            position += 8
-        elif get_u64(reader.data + position + RECORD_SYNCED) & ~OLDER_SYNCED > bad:
-            proof[0] = position
-            break
-        else:
-            position += WAL_RECORD_HEADER_BYTES + round_up(get_u32(reader.data + position), 8)
-    free(checkpoints)
-    return OK
-
-
-cdef bint is_later_record(
-    WalReader* reader, uint64_t position, uint64_t base, const uint32_t* checkpoints
-) noexcept nogil:
-    cdef const uint8_t* record = reader.data + position
-    cdef uint64_t start = position + WAL_RECORD_HEADER_BYTES
-    cdef uint32_t size, crc
-    if not is_plausible(reader, position):
-        return False
-    if get_u64(record) == 0:
-        return False         # zeros, as behind the last record
-    size = get_u32(record)
-    crc = crc32c_shift(
-        sealed_crc(reader, position) ^ prefix_crc(reader, base, start, checkpoints), size
-    ) ^ prefix_crc(reader, base, start + size, checkpoints)
-    return crc == get_u32(record + RECORD_CRC) and has_zero_padding(reader, start + size)
-
-
-# The checksum of the bytes from `base` to `end`.
-cdef uint32_t prefix_crc(
-    WalReader* reader, uint64_t base, uint64_t end, const uint32_t* checkpoints
-) noexcept nogil:
-    cdef uint64_t index = (end - base) // CHECKPOINT_BYTES
-    cdef uint64_t start = base + index * CHECKPOINT_BYTES
-    return crc32c(checkpoints[index], reader.data + start, end - start)
 
 
 # ---- Python ----

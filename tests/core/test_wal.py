@@ -542,6 +542,34 @@ def test_judging_a_long_hostile_tail_takes_linear_time(path):
     assert hostile.torn
 
 
+def test_reader_beside_a_busy_writer_never_sees_damage(path, mapped):
+    # What a reader has not seen of one record may be proven by the next, which it has seen.
+    writer = wal.LogWriter(path, 7, mapped=mapped)
+    stop = threading.Event()
+    count = 0
+
+    def append_and_sync():
+        nonlocal count
+        while not stop.is_set():
+            writer.append(b"x" * (count % 5000 + 1), count + 1)
+            count += 1
+            if count % 3 == 0:
+                writer.sync()
+
+    thread = threading.Thread(target=append_and_sync)
+    thread.start()
+    try:
+        for _ in range(60):
+            before = count
+            log = wal.read_log(path)
+            assert len(log.records) >= before
+    finally:
+        stop.set()
+        thread.join()
+    writer.finish(count + 1)
+    assert len(wal.read_log(path).records) == count
+
+
 # ---- headers ----
 
 
