@@ -36,6 +36,7 @@ from typing import Any
 from dynalsm import errors
 from dynalsm.api import validate
 from dynalsm.api.registry import OPERATIONS, Operation, operation
+from dynalsm.values.forms import WIRE
 
 __all__ = ["OPERATIONS", "Operation", "as_api_error", "dispatch", "operation"]
 
@@ -52,7 +53,7 @@ def dispatch(database: Any, name: str, request: dict[str, Any], form: Any = None
     try:
         function = entry.function or entry.load()
         request = validate.validate(name, request, database.settings)
-        return function(database, request, form or _wire())
+        return function(database, request, form or WIRE)
     except errors.ApiError as error:
         error.operation = name
         raise
@@ -83,9 +84,3 @@ def as_api_error(
     if isinstance(error, (*refusals.PROBLEMS, SerializationProblem)):
         return refusals.translate(name, wording, error)
     return None
-
-
-def _wire() -> Any:
-    from dynalsm.values.forms import WIRE
-
-    return WIRE

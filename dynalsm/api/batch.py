@@ -14,7 +14,7 @@ from dynalsm.api import parameters, refusals, replies
 from dynalsm.api.items import check_item_size, check_key_paths
 from dynalsm.api.names import data_table
 from dynalsm.api.parameters import Parameters
-from dynalsm.api.refusals import PROBLEMS, refuse, translate
+from dynalsm.api.refusals import refuse
 from dynalsm.api.registry import operation
 from dynalsm.model.capacity import Tally, read_units
 from dynalsm.model.catalog import TableHandle
@@ -56,17 +56,14 @@ class _TableRead:
 def batch_get_item(database: Any, request: Request, form: Form) -> Reply:
     """Return items of several tables by their keys."""
     wording = database.settings.wording
-    try:
-        reads = _prepare_reads(request["RequestItems"], form, wording)
-        for read in reads:
-            read.handle = data_table(database, read.name)
-        for read in reads:
-            encode = read.handle.keys.encode_key
-            read.keys = [(given, encode(key)) for given, key in read.keys]
-            if read.projection is not None:
-                check_key_paths(read.handle, read.projection.paths)
-    except PROBLEMS as problem:
-        raise translate("BatchGetItem", wording, problem) from None
+    reads = _prepare_reads(request["RequestItems"], form, wording)
+    for read in reads:
+        read.handle = data_table(database, read.name)
+    for read in reads:
+        encode = read.handle.keys.encode_key
+        read.keys = [(given, encode(key)) for given, key in read.keys]
+        if read.projection is not None:
+            check_key_paths(read.handle, read.projection.paths)
     reply = _run_reads(database, reads, form)
     mode = request.get("ReturnConsumedCapacity")
     if mode is not None and mode != "NONE":
@@ -191,23 +188,19 @@ _Request = tuple[str, bool, bytes]
 @operation("BatchWriteItem")
 def batch_write_item(database: Any, request: Request, form: Form) -> Reply:
     """Put and delete up to 25 items of several tables."""
-    wording = database.settings.wording
-    try:
-        requests = _prepare_writes(request["RequestItems"], form)
-        refused = _refused_tables(database, requests)
-        if refused:
-            requests = [part for part in requests if part[0] not in refused]
-        while True:
-            writes = _make_writes(database, requests)
-            try:
-                seqno = database.writes.run_all(writes)
-                break
-            except StaleHandle:
-                continue
-            except ActionProblem as found:
-                raise found.problem from None
-    except PROBLEMS as problem:
-        raise translate("BatchWriteItem", wording, problem) from None
+    requests = _prepare_writes(request["RequestItems"], form)
+    refused = _refused_tables(database, requests)
+    if refused:
+        requests = [part for part in requests if part[0] not in refused]
+    while True:
+        writes = _make_writes(database, requests)
+        try:
+            seqno = database.writes.run_all(writes)
+            break
+        except StaleHandle:
+            continue
+        except ActionProblem as found:
+            raise found.problem from None
     database.finish(seqno)
     reply: Reply = {"UnprocessedItems": {name: request["RequestItems"][name] for name in refused}}
     charge_writes(database, writes)

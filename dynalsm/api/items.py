@@ -14,7 +14,6 @@ from dynalsm import values
 from dynalsm.api import parameters, refusals, replies
 from dynalsm.api.names import data_table
 from dynalsm.api.parameters import Parameters
-from dynalsm.api.refusals import PROBLEMS, translate
 from dynalsm.api.registry import operation
 from dynalsm.expressions.ast import Constant, Slot
 from dynalsm.expressions.evaluate import type_tag
@@ -45,23 +44,20 @@ _SURELY_SMALL_BYTES: Final = ITEM_MAX_BYTES // 4
 def get_item(database: Any, request: Request, form: Form) -> Reply:
     """Return one item by its key."""
     wording = database.settings.wording
-    try:
-        projection = None
-        if len(request) > 2 and GET.has_any(request):
-            GET.check_mixing(request, wording)
-            key_item = form.encode_item(request["Key"])
-            projection = parameters.attributes_to_get(request)
-            bound = GET.bind(request, form, wording)
-            projection = bound.projection or projection
-        else:
-            key_item = form.encode_item(request["Key"])
-        handle = data_table(database, request["TableName"])
-        if projection is not None:
-            check_key_paths(handle, projection.paths)
-        keys = handle.keys
-        key = keys.encode_key(key_item)
-    except PROBLEMS as problem:
-        raise translate("GetItem", wording, problem) from None
+    projection = None
+    if len(request) > 2 and GET.has_any(request):
+        GET.check_mixing(request, wording)
+        key_item = form.encode_item(request["Key"])
+        projection = parameters.attributes_to_get(request)
+        bound = GET.bind(request, form, wording)
+        projection = bound.projection or projection
+    else:
+        key_item = form.encode_item(request["Key"])
+    handle = data_table(database, request["TableName"])
+    if projection is not None:
+        check_key_paths(handle, projection.paths)
+    keys = handle.keys
+    key = keys.encode_key(key_item)
     if database.writes.throttle is not None:
         replies.admit(database, handle, READ)
     stored = handle.tree.get(key)
@@ -87,26 +83,23 @@ def get_item(database: Any, request: Request, form: Form) -> Reply:
 def put_item(database: Any, request: Request, form: Form) -> Reply:
     """Write a whole item."""
     wording = database.settings.wording
-    try:
-        has_expressions = len(request) > 2 and PUT.has_any(request)
-        if has_expressions:
-            PUT.check_mixing(request, wording)
-        item = form.encode_item(request["Item"])
-        _check_return_values("PutItem", request, wording)
-        check_item_size(item)
-        condition = _condition(PUT, request, form, wording) if has_expressions else None
-        while True:
-            handle = data_table(database, request["TableName"])
-            write = Put(handle, handle.keys.encode(item), item, condition)
-            if condition is not None:
-                check_key_paths(handle, condition.paths)
-            try:
-                seqno = run(database, write)
-                break
-            except StaleHandle:
-                continue
-    except PROBLEMS as problem:
-        raise translate("PutItem", wording, problem) from None
+    has_expressions = len(request) > 2 and PUT.has_any(request)
+    if has_expressions:
+        PUT.check_mixing(request, wording)
+    item = form.encode_item(request["Item"])
+    _check_return_values("PutItem", request, wording)
+    check_item_size(item)
+    condition = _condition(PUT, request, form, wording) if has_expressions else None
+    while True:
+        handle = data_table(database, request["TableName"])
+        write = Put(handle, handle.keys.encode(item), item, condition)
+        if condition is not None:
+            check_key_paths(handle, condition.paths)
+        try:
+            seqno = run(database, write)
+            break
+        except StaleHandle:
+            continue
     database.finish(seqno)
     if len(request) == 2:
         return {}
@@ -117,25 +110,22 @@ def put_item(database: Any, request: Request, form: Form) -> Reply:
 def delete_item(database: Any, request: Request, form: Form) -> Reply:
     """Delete an item by its key; a missing one is no error."""
     wording = database.settings.wording
-    try:
-        has_expressions = len(request) > 2 and DELETE.has_any(request)
-        if has_expressions:
-            DELETE.check_mixing(request, wording)
-        key_item = form.encode_item(request["Key"])
-        _check_return_values("DeleteItem", request, wording)
-        condition = _condition(DELETE, request, form, wording) if has_expressions else None
-        while True:
-            handle = data_table(database, request["TableName"])
-            write = Delete(handle, handle.keys.encode_key(key_item), condition)
-            if condition is not None:
-                check_key_paths(handle, condition.paths)
-            try:
-                seqno = run(database, write)
-                break
-            except StaleHandle:
-                continue
-    except PROBLEMS as problem:
-        raise translate("DeleteItem", wording, problem) from None
+    has_expressions = len(request) > 2 and DELETE.has_any(request)
+    if has_expressions:
+        DELETE.check_mixing(request, wording)
+    key_item = form.encode_item(request["Key"])
+    _check_return_values("DeleteItem", request, wording)
+    condition = _condition(DELETE, request, form, wording) if has_expressions else None
+    while True:
+        handle = data_table(database, request["TableName"])
+        write = Delete(handle, handle.keys.encode_key(key_item), condition)
+        if condition is not None:
+            check_key_paths(handle, condition.paths)
+        try:
+            seqno = run(database, write)
+            break
+        except StaleHandle:
+            continue
     database.finish(seqno)
     return _write_reply(database, request, form, write)
 
@@ -144,28 +134,25 @@ def delete_item(database: Any, request: Request, form: Form) -> Reply:
 def update_item(database: Any, request: Request, form: Form) -> Reply:
     """Change attributes of an item, or create it."""
     wording = database.settings.wording
-    try:
-        UPDATE.check_mixing(request, wording)
-        key_item = form.encode_item(request["Key"])
-        update = parameters.attribute_updates(request, form)
-        condition = parameters.expected(request, form)
-        bound = UPDATE.bind(request, form, wording)
-        update = bound.update or update
-        condition = bound.condition or condition
-        while True:
-            handle = data_table(database, request["TableName"])
-            key = handle.keys.encode_key(key_item)
-            check_update(handle, update)
-            if condition is not None:
-                check_key_paths(handle, condition.paths)
-            write = Update(handle, key, update, condition)
-            try:
-                seqno = run(database, write)
-                break
-            except StaleHandle:
-                continue
-    except PROBLEMS as problem:
-        raise translate("UpdateItem", wording, problem) from None
+    UPDATE.check_mixing(request, wording)
+    key_item = form.encode_item(request["Key"])
+    update = parameters.attribute_updates(request, form)
+    condition = parameters.expected(request, form)
+    bound = UPDATE.bind(request, form, wording)
+    update = bound.update or update
+    condition = bound.condition or condition
+    while True:
+        handle = data_table(database, request["TableName"])
+        key = handle.keys.encode_key(key_item)
+        check_update(handle, update)
+        if condition is not None:
+            check_key_paths(handle, condition.paths)
+        write = Update(handle, key, update, condition)
+        try:
+            seqno = run(database, write)
+            break
+        except StaleHandle:
+            continue
     database.finish(seqno)
     reply = _write_reply(database, request, form, write)
     returns = request.get("ReturnValues")

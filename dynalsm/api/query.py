@@ -14,7 +14,7 @@ from dynalsm.api import parameters, refusals, replies
 from dynalsm.api.items import check_key_paths
 from dynalsm.api.names import data_table
 from dynalsm.api.parameters import Bound, Parameters
-from dynalsm.api.refusals import PROBLEMS, refuse, translate
+from dynalsm.api.refusals import refuse
 from dynalsm.api.registry import operation
 from dynalsm.expressions.keycondition import Resolved
 from dynalsm.expressions.static import value_text
@@ -113,24 +113,21 @@ class _Read:
 def query(database: Any, request: Request, form: Form) -> Reply:
     """Read one page of one partition, in sort-key order."""
     wording = database.settings.wording
-    try:
-        bound, start = _prepare(QUERY, "QueryFilter", request, form, wording)
-        read = _Read(database, request, bound)
-        _check_start_names(read, start, is_query=True)
-        resolved = _resolve(read, bound.key_condition)
-        _set_range(read, resolved)
-        if start is not None:
-            _start_query(read, start, resolved)
-        projection, condition = bound.projection, bound.filter
-        if projection is not None:
-            check_key_paths(read.handle, projection.paths)
-        if condition is not None:
-            _check_filter_keys(read, condition, request)
-        read.check_selection(request.get("Select"))
-        if condition is not None:
-            check_key_paths(read.handle, condition.paths)
-    except PROBLEMS as problem:
-        raise translate("Query", wording, problem) from None
+    bound, start = _prepare(QUERY, "QueryFilter", request, form, wording)
+    read = _Read(database, request, bound)
+    _check_start_names(read, start, is_query=True)
+    resolved = _resolve(read, bound.key_condition)
+    _set_range(read, resolved)
+    if start is not None:
+        _start_query(read, start, resolved)
+    projection, condition = bound.projection, bound.filter
+    if projection is not None:
+        check_key_paths(read.handle, projection.paths)
+    if condition is not None:
+        _check_filter_keys(read, condition, request)
+    read.check_selection(request.get("Select"))
+    if condition is not None:
+        check_key_paths(read.handle, condition.paths)
     return _reply(database, request, form, read)
 
 
@@ -138,21 +135,18 @@ def query(database: Any, request: Request, form: Form) -> Reply:
 def scan(database: Any, request: Request, form: Form) -> Reply:
     """Read one page of a whole table or index, or of one segment of it."""
     wording = database.settings.wording
-    try:
-        bound, start = _prepare(SCAN, "ScanFilter", request, form, wording)
-        read = _Read(database, request, bound)
-        _check_start_names(read, start, is_query=False)
-        read.check_selection(request.get("Select"))
-        total = request.get("TotalSegments")
-        if total is not None:
-            read.lower, read.upper = read.source.keys.hash_range(request["Segment"], total)
-        if start is not None:
-            _start_scan(read, start, request)
-        for part in (bound.projection, bound.filter):
-            if part is not None:
-                check_key_paths(read.handle, part.paths)
-    except PROBLEMS as problem:
-        raise translate("Scan", wording, problem) from None
+    bound, start = _prepare(SCAN, "ScanFilter", request, form, wording)
+    read = _Read(database, request, bound)
+    _check_start_names(read, start, is_query=False)
+    read.check_selection(request.get("Select"))
+    total = request.get("TotalSegments")
+    if total is not None:
+        read.lower, read.upper = read.source.keys.hash_range(request["Segment"], total)
+    if start is not None:
+        _start_scan(read, start, request)
+    for part in (bound.projection, bound.filter):
+        if part is not None:
+            check_key_paths(read.handle, part.paths)
     return _reply(database, request, form, read)
 
 

@@ -134,10 +134,7 @@ class _Action:
 def transact_write_items(database: Any, request: Request, form: Form) -> Reply:
     """Write up to 100 items, all or nothing."""
     wording = database.settings.wording
-    try:
-        actions = _prepare(request["TransactItems"], form, wording)
-    except PROBLEMS as problem:
-        raise translate(_OPERATION, wording, problem) from None
+    actions = _prepare(request["TransactItems"], form, wording)
     return run_with_token(
         database,
         request,
@@ -388,15 +385,12 @@ def transact_get_items(database: Any, request: Request, form: Form) -> Reply:
     """Read up to 100 items as they were at one moment."""
     wording = database.settings.wording
     gets = [item["Get"] for item in request["TransactItems"]]
-    try:
-        encoded = []
-        projections = []
-        for get in gets:
-            TRANSACT_GET.check_mixing(get, wording)
-            encoded.append(form.encode_item(get["Key"]))
-            projections.append(TRANSACT_GET.bind(get, form, wording).projection)
-    except PROBLEMS as problem:
-        raise translate(_GET_OPERATION, wording, problem) from None
+    encoded = []
+    projections = []
+    for get in gets:
+        TRANSACT_GET.check_mixing(get, wording)
+        encoded.append(form.encode_item(get["Key"]))
+        projections.append(TRANSACT_GET.bind(get, form, wording).projection)
     handles = [data_table(database, get["TableName"]) for get in gets]
     keys = _read_keys(handles, encoded, projections)
     items = read_at_once(database, handles, keys)
