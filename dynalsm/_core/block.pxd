@@ -2,8 +2,9 @@
 #
 # Entry: shared varint | unshared varint | value size varint | tag varint | key suffix | value
 # Entries come in groups of `interval` (a power of two): the first one of a group has its whole key
-# (shared = 0), the others share exactly `shared` bytes with that first key. So any entry can be read
-# from itself and the first of its group. tag = seqno << 8 | kind.
+# (shared = 0), the others share exactly `shared` bytes with that first key, or have their whole key
+# as well (shared = 0) when that would be fewer than 4. So any entry can be read from itself and the
+# first of its group. tag = seqno << 8 | kind.
 # After the entries: their offsets (u16 each; u32 when the entries take more than 64 KiB), then one
 # byte of each key's hash64 (the highest), then a u32: count of entries in bits 0-23, log2 of the
 # interval in bits 24-27, bit 28 when the offsets are u32; the rest is zero.

@@ -6,6 +6,7 @@
 #   shared > matched   it differs from the wanted key where the first key did: still smaller
 #   shared < matched   it is greater than the first key at a byte where that equals the wanted: greater
 #   shared = matched   only its suffix has to be compared with the rest of the wanted key.
+# An entry with shared = 0 has its whole key and is compared with all of the wanted one.
 #
 # Invariants: (1) offsets handed on are < entries_end; (2) parse_entry has checked that suffix and
 # value lie before entries_end.
@@ -35,6 +36,7 @@ cdef enum:
     HEADER_BYTES_MAX = 40            # four varints
     NARROW_BYTES_MAX = 0x10000       # entries up to here have u16 offsets
     INTERVAL_SHIFT_MAX = 8
+    SHARED_MIN = 4                   # fewer bytes are not worth fetching the group's first entry
     WIDE_BIT = 1 << 28
     PREFETCHED_GROUPS = 16           # more groups than this are searched without fetching all ahead
     CACHE_LINE_BYTES = 64
@@ -145,6 +147,8 @@ cdef int block_builder_add_hashed(
     if builder.entries & ((<uint32_t>1 << builder.interval_shift) - 1):
         shorter = key.size if key.size < builder.first_key_size else builder.first_key_size
         shared = bytes_in_common(key.data, builder.first_key, shorter)
+        if shared < SHARED_MIN:
+            shared = 0
     else:
         if key.size > builder.first_key_capacity and grow_bytes(
             &builder.first_key, &builder.first_key_capacity, key.size
@@ -412,17 +416,17 @@ cdef int find_entry(
             behind[0] = parse_at(layout, i, entry)
             if unlikely(behind[0] == NULL):
                 return CORRUPTION
-            if entry.shared < matched:
-                order = 1
-                break
-            if entry.shared == matched:
+            if entry.shared == matched or entry.shared == 0:
                 order = suffix_order(
                     entry.suffix, entry.unshared,
-                    key.data + matched, key.size - matched, &common,
+                    key.data + entry.shared, key.size - entry.shared, &common,
                 )
                 if order > 0 or (order == 0 and entry.tag <= tag):
                     order = 2 if order == 0 else 1
                     break
+            elif entry.shared < matched:
+                order = 1
+                break
             i += 1
         if i == end:
             if end == layout.count:
@@ -447,7 +451,10 @@ cdef inline int is_entry_of(
         return CORRUPTION
     if (
         entry.shared + entry.unshared != key.size
-        or memcmp(entry.suffix, key.data + entry.shared, entry.unshared) != 0
+        or (
+            entry.unshared
+            and memcmp(entry.suffix, key.data + entry.shared, entry.unshared) != 0
+        )
     ):
         return NOT_FOUND
     if entry.shared:
