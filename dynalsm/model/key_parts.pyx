@@ -4,9 +4,9 @@ The layout is described in keys.pyx and docs/format-items.md. Thread safety: fun
 KeySchema does not change after construction.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t
-from libc.string cimport memchr
+from libc.string cimport memchr, memcpy
 
 from dynalsm.values.buffer cimport Buffer, buffer_free, buffer_init, buffer_put, buffer_reserve
 from dynalsm.values.codec cimport TAG_M, TAG_N, Node, find_attribute, load_big16, read_node
@@ -252,13 +252,16 @@ cdef bytes next_prefix(bytes prefix):
     cdef const uint8_t* data = start_of(prefix)
     cdef size_t size = <size_t>PyBytes_GET_SIZE(prefix)
     cdef bytes result
+    cdef uint8_t* out
     while size and data[size - 1] == 0xFF:
         size -= 1
     if size == 0:
         return None
-    result = copy_of(data, size)
-    # A fresh object that nobody else has seen yet.
-    (<uint8_t*>PyBytes_AS_STRING(result))[size - 1] += 1
+    # Allocated here, hence not one of the interpreter's shared single bytes.
+    result = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>size)
+    out = <uint8_t*>PyBytes_AS_STRING(result)
+    memcpy(out, data, size)
+    out[size - 1] += 1
     return result
 
 

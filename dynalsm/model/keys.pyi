@@ -29,11 +29,35 @@ class KeyProblem(ValueError):
 def segment_of(tree_key: bytes, total: int) -> int:
     """Return the parallel-scan segment (of `total`) that a tree key belongs to."""
 
-@final
-class TableKeys:
-    """The tree keys and stored values of one table."""
+class StoredKeys:
+    """What the keys of tables and indexes have in common: reading back what was stored."""
 
     names: tuple[str, ...]
+    def join(self, tree_key: bytes, stored: bytes) -> bytes:
+        """Return the encoded item (of an index: the projected item) that was stored."""
+
+    def join_many(self, entries: list[tuple[bytes, bytes]]) -> list[bytes]:
+        """Return join(key, stored) of every (tree key, stored value) in a list."""
+
+    def key_item(self, tree_key: bytes) -> bytes:
+        """Return the encoded map of just `names`."""
+
+    def stored_size(self, stored: bytes) -> int:
+        """Return DynamoDB's size in bytes of what was stored under a key, key included."""
+
+    def page_end(
+        self, entries: list[tuple[bytes, bytes]], size_bytes: int, limit_bytes: int
+    ) -> tuple[int, int]:
+        """Return (count, size): how many entries a page takes, given the size it has already, and
+        its size then. The entry that reaches the limit is the last."""
+
+    def hash_range(self, segment: int, total: int) -> tuple[bytes, bytes | None]:
+        """Return (lower, upper) of one segment of a parallel scan; upper is None at the end."""
+
+@final
+class TableKeys(StoredKeys):
+    """The tree keys and stored values of one table."""
+
     def __init__(
         self,
         partition_name: str,
@@ -53,15 +77,6 @@ class TableKeys:
     def record(self, item: bytes) -> tuple[bytes, bytes]:
         """Return (tree key, stored value) of an encoded item."""
 
-    def join(self, tree_key: bytes, stored: bytes) -> bytes:
-        """Return the encoded item of a tree key and its stored value."""
-
-    def key_item(self, tree_key: bytes) -> bytes:
-        """Return the encoded map of just the key attributes."""
-
-    def stored_size(self, stored: bytes) -> int:
-        """Return DynamoDB's size of the whole item in bytes, from its stored value."""
-
     def partition_prefix(self, partition_value: bytes) -> bytes:
         """Return what all tree keys of one partition key start with."""
 
@@ -74,17 +89,13 @@ class TableKeys:
     ) -> tuple[bytes, bytes]:
         """Return (lower, upper) of the tree keys of a partition that satisfy a sort condition."""
 
-    def hash_range(self, segment: int, total: int) -> tuple[bytes, bytes | None]:
-        """Return (lower, upper) of one segment of a parallel scan; upper is None at the end."""
-
 @final
-class IndexKeys:
+class IndexKeys(StoredKeys):
     """The tree keys and stored values of one local or global secondary index.
 
     `names` are the key attributes of the index, then those of its table that are not among them.
     """
 
-    names: tuple[str, ...]
     kind: str
     table: TableKeys
     def __init__(
@@ -104,17 +115,8 @@ class IndexKeys:
     def entry(self, item: bytes) -> tuple[bytes, bytes] | None:
         """Return (tree key, stored value) of an encoded item, or None when it is not indexed."""
 
-    def join(self, tree_key: bytes, stored: bytes) -> bytes:
-        """Return the encoded projected item of a tree key and its stored value."""
-
-    def key_item(self, tree_key: bytes) -> bytes:
-        """Return the encoded map of `names`: index key and table key."""
-
     def table_key(self, tree_key: bytes) -> bytes:
         """Return the table's tree key of the item that an index entry belongs to."""
-
-    def stored_size(self, stored: bytes) -> int:
-        """Return DynamoDB's size of the projected item in bytes, from its stored value."""
 
     def partition_prefix(self, *values: bytes) -> bytes:
         """Return what all tree keys of one partition start with (one value per hash attribute)."""
@@ -130,6 +132,3 @@ class IndexKeys:
 
         `equalities` are values of the leading range attributes; `op` applies to the one after them.
         """
-
-    def hash_range(self, segment: int, total: int) -> tuple[bytes, bytes | None]:
-        """Return (lower, upper) of one segment of a parallel scan; upper is None at the end."""

@@ -77,24 +77,109 @@ def segment_of(bytes tree_key not None, total):
     return int.from_bytes(tree_key[:HASH_BYTES], "big") * total >> 64
 
 
+cdef class StoredKeys(KeySchema):
+    """What the keys of tables and indexes have in common: reading back what was stored."""
+
+    cdef readonly tuple names
+    cdef int _order[MAX_KEY_ATTRIBUTES]  # indices of the attributes, sorted by name
+    cdef int _order_count
+    cdef NameSet _dropped        # every name the tree key holds
+    cdef NameSet _kept           # None: all attributes are stored
+
+    cdef int finish(self) except -1:
+        """Prepare what depends on all attributes."""
+        self._order_count = self.by_name(self._order)
+        self.names = tuple(dict.fromkeys([name.decode() for name in self._names]))
+        self._dropped = NameSet(self.names)
+        return 0
+
+    cdef bytes tree_key(self, bytes item):
+        """The tree key of an item; for an index, None when the item is not in it."""
+        raise NotImplementedError
+
+    cdef int split(self, bytes tree_key, KeyPart* parts, Buffer* room) except -1:
+        """Find the values of all attributes in a tree key; unescaped ones go into `room`."""
+        raise NotImplementedError
+
+    cdef bytes with_map(self, bytes tree_key, const uint8_t* map_start, const uint8_t* end):
+        """A map with the tree key's attributes merged in."""
+        cdef KeyPart parts[MAX_KEY_ATTRIBUTES]
+        cdef KeyPart sorted_parts[MAX_KEY_ATTRIBUTES]
+        cdef const KeyAttribute* attributes[MAX_KEY_ATTRIBUTES]
+        cdef Buffer room
+        cdef int i
+        buffer_init(&room)
+        try:
+            self.split(tree_key, parts, &room)
+            for i in range(self._order_count):
+                attributes[i] = &self.attributes[self._order[i]]
+                sorted_parts[i] = parts[self._order[i]]
+            return joined(attributes, sorted_parts, self._order_count, map_start, end)
+        finally:
+            buffer_free(&room)
+
+    cdef bytes whole(self, bytes tree_key, bytes stored):
+        cdef uint64_t size = 0
+        cdef const uint8_t* map_start = NULL
+        read_stored(stored, &size, &map_start)
+        return self.with_map(tree_key, map_start, end_of(stored))
+
+    def join(self, bytes tree_key not None, bytes stored not None):
+        """Return the encoded item (of an index: the projected item) that was stored."""
+        return self.whole(tree_key, stored)
+
+    def join_many(self, list entries not None):
+        """Return join(key, stored) of every (tree key, stored value) in a list."""
+        cdef list items = []
+        for entry in entries:
+            tree_key, stored = <tuple?>entry
+            items.append(self.whole(<bytes?>tree_key, <bytes?>stored))
+        return items
+
+    def key_item(self, bytes tree_key not None):
+        """Return the encoded map of just `names`."""
+        cdef uint8_t empty = 0x80
+        return self.with_map(tree_key, &empty, &empty + 1)
+
+    def stored_size(self, bytes stored not None):
+        """Return DynamoDB's size in bytes of what was stored under a key, key included."""
+        cdef uint64_t size = 0
+        cdef const uint8_t* map_start = NULL
+        read_stored(stored, &size, &map_start)
+        return size
+
+    def page_end(self, list entries not None, uint64_t size_bytes, uint64_t limit_bytes):
+        """Return (count, size): how many (tree key, stored value) entries a page takes, given the
+        size it has already, and its size then. The entry that reaches the limit is the last."""
+        cdef uint64_t one = 0
+        cdef const uint8_t* map_start = NULL
+        cdef Py_ssize_t count = 0
+        for entry in entries:
+            if size_bytes >= limit_bytes:
+                break
+            _, stored = <tuple?>entry
+            read_stored(<bytes?>stored, &one, &map_start)
+            size_bytes += one
+            count += 1
+        return count, size_bytes
+
+    def hash_range(self, segment, total):
+        """Return (lower, upper) of one segment of a parallel scan; upper is None at the end."""
+        return hash_bounds(segment, total)
+
+
 # ---- table keys ---------------------------------------------------------------------------------
 
 @final
-cdef class TableKeys(KeySchema):
-    """The tree keys and stored values of one table."""
-
-    cdef readonly tuple names
-    cdef NameSet _dropped
-    cdef int _order[2]           # the attributes' indices, sorted by name
+cdef class TableKeys(StoredKeys):
+    """The tree keys and stored values of one table. `names` are its key attributes."""
 
     def __init__(self, partition_name, partition_type, sort_name=None, sort_type=None):
         self.add(partition_name, partition_type, True)
-        self.names = (partition_name,)
         if sort_name is not None:
             self.add(sort_name, sort_type, False)
-            self.names = (partition_name, sort_name)
-        self._dropped = NameSet(self.names)
-        if self.by_name(self._order) != self.count:
+        self.finish()
+        if self._order_count != self.count:
             raise ValueError("partition key and sort key have the same name")
 
     cdef bytes tree_key(self, bytes item):
@@ -121,8 +206,7 @@ cdef class TableKeys(KeySchema):
             memcpy(p + 10 + pk.size, sk.body, sk.size)
         return result
 
-    cdef int split(self, bytes tree_key, KeyPart* parts) except -1:
-        """Find partition key and sort key in a tree key."""
+    cdef int split(self, bytes tree_key, KeyPart* parts, Buffer* room) except -1:
         cdef const uint8_t* p = start_of(tree_key) + HASH_BYTES
         cdef const uint8_t* end = end_of(tree_key)
         if PyBytes_GET_SIZE(tree_key) < HASH_BYTES:
@@ -134,24 +218,13 @@ cdef class TableKeys(KeySchema):
             return damaged()
         return 0
 
-    cdef bytes with_map(self, bytes tree_key, const uint8_t* map_start, const uint8_t* end):
-        cdef KeyPart parts[2]
-        cdef KeyPart sorted_parts[2]
-        cdef const KeyAttribute* attributes[2]
-        cdef int i
-        self.split(tree_key, parts)
-        for i in range(self.count):
-            attributes[i] = &self.attributes[self._order[i]]
-            sorted_parts[i] = parts[self._order[i]]
-        return joined(attributes, sorted_parts, self.count, map_start, end)
-
     def encode(self, bytes item not None):
         """Return the tree key of an encoded item or key map; KeyProblem if it can have none."""
         return self.tree_key(item)
 
     def encode_key(self, bytes key not None):
         """Return the tree key of an encoded map of exactly the key attributes."""
-        self.check_map(key, self._order, self.count)
+        self.check_map(key, self._order, self._order_count)
         return self.tree_key(key)
 
     def strip(self, bytes item not None):
@@ -161,25 +234,6 @@ cdef class TableKeys(KeySchema):
     def record(self, bytes item not None):
         """Return (tree key, stored value) of an encoded item."""
         return self.tree_key(item), store(item, self._dropped, None)
-
-    def join(self, bytes tree_key not None, bytes stored not None):
-        """Return the encoded item of a tree key and its stored value."""
-        cdef uint64_t size = 0
-        cdef const uint8_t* map_start = NULL
-        read_stored(stored, &size, &map_start)
-        return self.with_map(tree_key, map_start, end_of(stored))
-
-    def key_item(self, bytes tree_key not None):
-        """Return the encoded map of just the key attributes."""
-        cdef uint8_t empty = 0x80
-        return self.with_map(tree_key, &empty, &empty + 1)
-
-    def stored_size(self, bytes stored not None):
-        """Return DynamoDB's size of the whole item in bytes, from its stored value."""
-        cdef uint64_t size = 0
-        cdef const uint8_t* map_start = NULL
-        read_stored(stored, &size, &map_start)
-        return size
 
     def partition_prefix(self, bytes partition_value not None):
         """Return what all tree keys of one partition key start with."""
@@ -213,31 +267,22 @@ cdef class TableKeys(KeySchema):
             raise ValueError("the table has no sort key")
         return table_range(&self.attributes[1], prefix, op, operands)
 
-    def hash_range(self, segment, total):
-        """Return (lower, upper) of one segment of a parallel scan; upper is None at the end."""
-        return hash_bounds(segment, total)
-
 
 # ---- index keys ---------------------------------------------------------------------------------
 
 @final
-cdef class IndexKeys(KeySchema):
+cdef class IndexKeys(StoredKeys):
     """The tree keys and stored values of one local or global secondary index.
 
     `names` are the key attributes of the index, then those of its table that are not among them:
     what a LastEvaluatedKey holds.
     """
 
-    cdef readonly tuple names
     cdef readonly str kind
     cdef readonly TableKeys table
     cdef bint _is_local
     cdef int _hashes             # attributes[0:_hashes] are the index's hash attributes
     cdef int _ranges             # then so many range attributes, then those of the table
-    cdef int _order[MAX_KEY_ATTRIBUTES]
-    cdef int _order_count
-    cdef NameSet _dropped        # every name the tree key holds
-    cdef NameSet _kept           # None: all attributes are projected
 
     def __init__(
         self, kind, TableKeys table not None, hash_attributes, range_attributes, projection
@@ -264,9 +309,7 @@ cdef class IndexKeys(KeySchema):
             self.add(name, type_name, False)
         for i, name in enumerate(table.names):
             self.add(name, TAG_NAMES[table.attributes[i].tag], i == 0)
-        self._order_count = self.by_name(self._order)
-        self.names = tuple(dict.fromkeys(name.decode() for name in self._names))
-        self._dropped = NameSet(self.names)
+        self.finish()
         projection_type, included = projection
         if projection_type == "ALL":
             self._kept = None
@@ -318,7 +361,6 @@ cdef class IndexKeys(KeySchema):
         return 0
 
     cdef bytes tree_key(self, bytes item):
-        """The tree key of an item, or None when it is not in the index."""
         cdef Node values[MAX_KEY_ATTRIBUTES]
         cdef Buffer out
         cdef int i
@@ -335,7 +377,6 @@ cdef class IndexKeys(KeySchema):
             buffer_free(&out)
 
     cdef int split(self, bytes tree_key, KeyPart* parts, Buffer* room) except -1:
-        """Find the values of all attributes in a tree key; unescaped ones go into `room`."""
         cdef const uint8_t* p = start_of(tree_key) + HASH_BYTES
         cdef const uint8_t* end = end_of(tree_key)
         cdef size_t starts[MAX_KEY_ATTRIBUTES]
@@ -362,22 +403,6 @@ cdef class IndexKeys(KeySchema):
             return damaged()
         return 0
 
-    cdef bytes with_map(self, bytes tree_key, const uint8_t* map_start, const uint8_t* end):
-        cdef KeyPart parts[MAX_KEY_ATTRIBUTES]
-        cdef KeyPart sorted_parts[MAX_KEY_ATTRIBUTES]
-        cdef const KeyAttribute* attributes[MAX_KEY_ATTRIBUTES]
-        cdef Buffer room
-        cdef int i
-        buffer_init(&room)
-        try:
-            self.split(tree_key, parts, &room)
-            for i in range(self._order_count):
-                attributes[i] = &self.attributes[self._order[i]]
-                sorted_parts[i] = parts[self._order[i]]
-            return joined(attributes, sorted_parts, self._order_count, map_start, end)
-        finally:
-            buffer_free(&room)
-
     def encode(self, bytes item not None):
         """Return the tree key of an encoded item, or None when the item is not in the index."""
         return self.tree_key(item)
@@ -396,18 +421,6 @@ cdef class IndexKeys(KeySchema):
         if tree_key is None:
             return None
         return tree_key, store(item, self._dropped, self._kept)
-
-    def join(self, bytes tree_key not None, bytes stored not None):
-        """Return the encoded projected item of a tree key and its stored value."""
-        cdef uint64_t size = 0
-        cdef const uint8_t* map_start = NULL
-        read_stored(stored, &size, &map_start)
-        return self.with_map(tree_key, map_start, end_of(stored))
-
-    def key_item(self, bytes tree_key not None):
-        """Return the encoded map of `names`: index key and table key."""
-        cdef uint8_t empty = 0x80
-        return self.with_map(tree_key, &empty, &empty + 1)
 
     def table_key(self, bytes tree_key not None):
         """Return the table's tree key of the item that an index entry belongs to."""
@@ -430,10 +443,6 @@ cdef class IndexKeys(KeySchema):
         finally:
             buffer_free(&room)
             buffer_free(&out)
-
-    def stored_size(self, bytes stored not None):
-        """Return DynamoDB's size of the projected item in bytes, from its stored value."""
-        return self.table.stored_size(stored)
 
     def partition_prefix(self, *values):
         """Return what all tree keys of one partition start with: one encoded value for each hash
@@ -468,7 +477,3 @@ cdef class IndexKeys(KeySchema):
         if op is None:
             return base, next_prefix(base)
         return index_range(&self.attributes[at], base, op, operands)
-
-    def hash_range(self, segment, total):
-        """Return (lower, upper) of one segment of a parallel scan; upper is None at the end."""
-        return hash_bounds(segment, total)

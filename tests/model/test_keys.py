@@ -520,6 +520,35 @@ def test_problems_of_index_keys() -> None:
     assert index.join(*entry) == encode(longest)
 
 
+# ---- many entries at once ----
+
+
+def test_chunks() -> None:
+    index = IndexKeys("GSI", TABLE, [("n", "N")], [], ("INCLUDE", ["z"]))
+    items = [encode(ITEM | {"sk": Decimal(i), "z": "z" * i}) for i in range(20)]
+    for keys in (TABLE, index):
+        entries = [TABLE.record(item) for item in items]
+        if keys is index:
+            entries = [entry for item in items if (entry := index.entry(item))]
+        assert keys.join_many(entries) == [keys.join(*entry) for entry in entries]
+        assert keys.join_many([]) == []
+        sizes = [keys.stored_size(stored) for _, stored in entries]
+        # The entry that reaches the limit is the last of the page.
+        assert keys.page_end(entries, 0, sum(sizes)) == (20, sum(sizes))
+        assert keys.page_end(entries, 0, sum(sizes[:7])) == (7, sum(sizes[:7]))
+        assert keys.page_end(entries, 0, sum(sizes[:7]) + 1) == (8, sum(sizes[:8]))
+        assert keys.page_end(entries, 100, 101) == (1, 100 + sizes[0])
+        assert keys.page_end(entries, 101, 101) == (0, 101)
+        assert keys.page_end([], 3, 101) == (0, 3)
+        for bad in ([None], [("a", "b")], [(b"a",)], [(b"a", b"b", b"c")]):
+            with pytest.raises((TypeError, ValueError)):
+                keys.join_many(bad)  # type: ignore[arg-type]
+            with pytest.raises((TypeError, ValueError)):
+                keys.page_end(bad, 0, 1)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="damaged"):
+            keys.page_end([(b"", b"")], 0, 1)
+
+
 # ---- parallel scan ----
 
 
