@@ -23,6 +23,7 @@ from dynalsm.values.forms import NATIVE, WIRE
 
 try:
     import boto3
+    import botocore.session
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
 except ModuleNotFoundError as problem:  # pragma: no cover - depends on the installation
@@ -151,10 +152,22 @@ def _session(
     common: dict[str, Any] = {"config": config}
     if url is not None:
         common["endpoint_url"] = url
-        if boto3.Session(**options).get_credentials() is None:
+        if not _has_credentials(options):
             # The endpoint is not AWS, and an own server asks for no signature by default.
             options |= {"aws_access_key_id": "dynalsm", "aws_secret_access_key": "dynalsm"}
     return boto3.Session(region_name=region, **options), common
+
+
+def _has_credentials(options: dict[str, Any]) -> bool:
+    """Say whether keys are set in options, the environment or the user's files.
+
+    The metadata service of a cloud machine is not asked: elsewhere that only costs its timeout.
+    """
+    if "aws_access_key_id" in options:
+        return True
+    session = botocore.session.Session(profile=options.get("profile_name"))
+    session.get_component("credential_provider").remove("iam-role")
+    return session.get_credentials() is not None
 
 
 def _as_api_error(problem: ClientError, operation: str, form: Any) -> errors.ApiError:

@@ -1,12 +1,10 @@
 """The README's Python runs as it stands, from top to bottom, in one namespace.
 
-Blocks marked `python server` run against a real `dynalsm serve`; blocks marked `python kv` are
-skipped while there is no dynalsm.kv.
+Blocks marked `python server` run against a real `dynalsm serve`.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 from collections.abc import Iterator
@@ -44,8 +42,6 @@ def test_the_python_blocks_run(in_directory: Path) -> None:
     ran = 0
     for language, mark, text, line in blocks():
         if language != "python":
-            continue
-        if mark == "kv" and importlib.util.find_spec("dynalsm.kv") is None:
             continue
         # Line numbers of a failure are those of the README.
         code = compile("\n" * (line - 1) + text, str(ROOT / "README.md"), "exec")

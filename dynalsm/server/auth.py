@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 ALGORITHM = b"AWS4-HMAC-SHA256"
 CLOCK_SKEW_SECONDS = 15 * 60
 CACHED_SIGNING_KEYS = 1000
+NEEDED_HEADERS = frozenset({"host", "x-amz-target"})
 READ_OPERATIONS = frozenset(
     "GetItem BatchGetItem Query Scan TransactGetItems SearchVectors DescribeTable ListTables "
     "DescribeLimits DescribeEndpoints DescribeTimeToLive ListTagsOfResource GetResourcePolicy "
@@ -120,6 +121,7 @@ class Verifier:
                 "Request is missing Authentication Token"
             )
         fields = _authorization_fields(header, request)
+        _check_signed_headers(fields["SignedHeaders"])
         key_id, date, region = self._scope(fields["Credential"], request)
         key = self._keys.get(key_id)
         if key is None:
@@ -274,6 +276,14 @@ def _authorization_fields(header: bytes, request: Request) -> dict[str, str]:
     if missing:
         raise errors.IncompleteSignatureException(f"{''.join(missing)}Authorization={text}")
     return fields
+
+
+def _check_signed_headers(signed: str) -> None:
+    """Refuse a signature that leaves open what is asked, of whom or when."""
+    for name in NEEDED_HEADERS - set(signed.split(";")):
+        raise errors.InvalidSignatureException(
+            f"'{name}' must be a 'SignedHeader' in the AWS Authorization."
+        )
 
 
 def _sent_at(request: Request) -> datetime:

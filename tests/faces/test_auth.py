@@ -86,7 +86,7 @@ def test_missing_parts_are_named() -> None:
 def test_a_short_credential() -> None:
     request = signed()
     request.headers[b"authorization"] = (
-        b"AWS4-HMAC-SHA256 Credential=a/b, SignedHeaders=host, Signature=0"
+        b"AWS4-HMAC-SHA256 Credential=a/b, SignedHeaders=host;x-amz-target, Signature=0"
     )
     with pytest.raises(errors.IncompleteSignatureException, match="exactly 5 slash-delimited"):
         verify(request)
@@ -114,6 +114,19 @@ def test_a_changed_request_does_not_match(change: str) -> None:
             b"eu-west-1", b"us-east-1"
         )
     with pytest.raises(errors.InvalidSignatureException, match="does not match"):
+        verify(request)
+
+
+@pytest.mark.parametrize("name", ["host", "x-amz-target"])
+def test_what_decides_the_operation_must_be_signed(name: str) -> None:
+    request = signed()
+    header = request.headers[b"authorization"].decode()
+    names = header.partition("SignedHeaders=")[2].partition(",")[0]
+    fewer = ";".join(one for one in names.split(";") if one != name)
+    request.headers[b"authorization"] = header.replace(names, fewer).encode()
+    with pytest.raises(
+        errors.InvalidSignatureException, match=f"'{name}' must be a 'SignedHeader'"
+    ):
         verify(request)
 
 
