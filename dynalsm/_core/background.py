@@ -13,7 +13,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from dynalsm import errors
-from dynalsm._core import jobs
+from dynalsm._core import jobs, split
 
 if TYPE_CHECKING:
     from dynalsm._core.engine import Engine
@@ -88,10 +88,13 @@ class Workers:
         pause = FIRST_PAUSE_SECONDS
         while not self._stop.is_set():
             try:
-                while not self._stop.is_set() and jobs.compact_once(self._engine):
+                while not self._stop.is_set() and (
+                    jobs.compact_once(self._engine) or split.split_once(self._engine)
+                ):
                     pause = FIRST_PAUSE_SECONDS
                     self.failures.pop("compaction", None)
                     self._set_pace()
+                split.release_retired(self._engine)
             except errors.ClosedError:
                 return
             except (errors.StorageError, MemoryError) as error:

@@ -214,8 +214,8 @@ cdef int apply_entry(
     else:
         # A range may span partitions: each gets it (its keys decide what it covers there).
         status = OK
-        for index in range(tree.count):
-            table = active_memtable(tree.partitions[index], generation)
+        for index in range(tree.parts.count):
+            table = active_memtable(tree.parts.items[index], generation)
             if table == NULL:
                 status = NO_MEMORY
                 break
@@ -413,8 +413,8 @@ cdef int rotate_locked(EngineCore* core, Failure* failure) noexcept nogil:
     pthread_mutex_unlock(&core.sync_mutex)
     for tree in range(core.tree_capacity):
         if core.trees[tree] != NULL:
-            for index in range(core.trees[tree].count):
-                partition_seal(core.trees[tree].partitions[index])
+            for index in range(core.trees[tree].parts.count):
+                partition_seal(core.trees[tree].parts.items[index])
     pthread_mutex_lock(&core.work_mutex)
     core.generations[core.generation_count].log_number = old.number
     core.generations[core.generation_count].last_seqno = core.last_seqno

@@ -18,6 +18,7 @@ cdef struct Job:
     int level                    # of the output
     TableOptions options
     uint64_t target_bytes        # an output is cut behind the key that reaches it
+    uint64_t cut                 # and before the first key of this prefix (a split to come); 0: no
     const uint64_t* snapshots    # ascending; the last is the newest visible seqno
     long long snapshot_count
     const RangeList* ranges      # deleted ranges to apply; may be NULL

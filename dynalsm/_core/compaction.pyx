@@ -9,7 +9,7 @@ from libc.stdio cimport snprintf
 from libc.stdlib cimport free, realloc
 from libc.string cimport memset
 
-from dynalsm._core.coding cimport Slice, slice_equal, slice_of
+from dynalsm._core.coding cimport Slice, key_prefix, slice_equal, slice_of
 from dynalsm._core.files cimport file_remove
 from dynalsm._core.memtable cimport range_list_covering
 from dynalsm._core.merge cimport Copy, copy_bytes, copy_free
@@ -125,6 +125,7 @@ cdef int merge_loop(
     cdef uint64_t start = now_ns()
     cdef bint have_last = False
     cdef bint is_new_key
+    cdef bint passed_cut = False
     cdef int status
     cdef bint has_ranges = job.ranges != NULL and job.ranges.count > 0
     merged.ops.first(merged, True, failure)
@@ -157,12 +158,16 @@ cdef int merge_loop(
                 continue
             if not has_ranges:
                 tag &= 0xFF
-        if writer[0] != NULL and is_new_key and table_writer_bytes(writer[0]) >= job.target_bytes:
+        if writer[0] != NULL and is_new_key and (
+            table_writer_bytes(writer[0]) >= job.target_bytes
+            or (job.cut and not passed_cut and key_prefix(merged.key, 0) >= job.cut)
+        ):
             status = close_output(job, writer[0], failure)
             writer[0] = NULL
             if status:
                 return status
         if writer[0] == NULL:
+            passed_cut = key_prefix(merged.key, 0) >= job.cut
             writer[0] = open_output(job, failure)
             if writer[0] == NULL:
                 return failure.status

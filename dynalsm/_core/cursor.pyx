@@ -37,7 +37,8 @@ from dynalsm._core.merge cimport (
     scan_seek,
     scan_seek_back,
 )
-from dynalsm._core.partition cimport Partition, TreeCore, partition_scan, tree_route
+from dynalsm._core.partition cimport Partition, PartitionSet, partition_scan, set_route
+from dynalsm._core.sync cimport pthread_mutex_lock, pthread_mutex_unlock
 from dynalsm._core.status cimport (
     END,
     NO_MEMORY,
@@ -88,6 +89,7 @@ cdef class Cursor:
     cdef bint has_scan
     cdef bint is_placed              # the scan's position belongs to the end of the buffer
     cdef bint scan_forward           # the direction the scan was placed for
+    cdef PartitionSet* parts         # its walkers count this cursor while it is open
     cdef int part
     cdef Edge edge
     cdef Copy edge_key
@@ -121,6 +123,10 @@ cdef class Cursor:
                 self.seqno = snapshot_take(self.engine.core)
                 if self.seqno == <uint64_t>-1:
                     raise MemoryError()
+            pthread_mutex_lock(&self.engine.core.snapshot_mutex)
+            self.parts = tree.core.parts
+            self.parts.walkers += 1
+            pthread_mutex_unlock(&self.engine.core.snapshot_mutex)
             self.is_open = True
         finally:
             self.engine.leave()
@@ -147,6 +153,9 @@ cdef class Cursor:
         if self.is_open:
             self.is_open = False
             snapshot_drop(self.engine.core, self.seqno)
+            pthread_mutex_lock(&self.engine.core.snapshot_mutex)
+            self.parts.walkers -= 1
+            pthread_mutex_unlock(&self.engine.core.snapshot_mutex)
 
     def close(self):
         """Let go of the snapshot and the files. Idempotent."""
@@ -395,7 +404,7 @@ cdef class Cursor:
             scan_close(&self.scan)
             self.has_scan = False
         status = partition_scan(
-            self.tree.core.partitions[part], self.seqno, self.bound(self.lower),
+            self.parts.items[part], self.seqno, self.bound(self.lower),
             self.bound(self.upper), self.fill_cache, &self.scan, failure
         )
         if status == OK:
@@ -404,9 +413,9 @@ cdef class Cursor:
         return status
 
     cdef int part_of(self, Slice key) noexcept nogil:
-        cdef Partition* wanted = tree_route(self.tree.core, key)
+        cdef Partition* wanted = set_route(self.parts, key)
         cdef int part = 0
-        while self.tree.core.partitions[part] != wanted:
+        while self.parts.items[part] != wanted:
             part += 1
         return part
 
@@ -423,7 +432,7 @@ cdef class Cursor:
         elif self.edge == EDGE_END:
             if forward:
                 return END
-            part = self.tree.core.count - 1
+            part = self.parts.count - 1
             if self.upper is not None:
                 part = self.part_of(self.bound(self.upper))
         else:
@@ -455,7 +464,7 @@ cdef class Cursor:
         cdef int part
         while self.scan.status == END:
             part = self.part + 1 if forward else self.part - 1
-            if part < 0 or part >= self.tree.core.count or self.is_beyond(part, forward):
+            if part < 0 or part >= self.parts.count or self.is_beyond(part, forward):
                 return END
             status = self.open_part(part, failure)
             if status:

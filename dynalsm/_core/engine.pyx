@@ -41,10 +41,12 @@ from dynalsm._core.partition cimport (
     Partition,
     TreeCore,
     View,
+    PartitionSet,
     hit_release,
     partition_create,
     partition_free,
     partition_get,
+    set_create,
     tree_route,
     view_pin,
     view_release,
@@ -52,7 +54,7 @@ from dynalsm._core.partition cimport (
 from dynalsm._core.source cimport KIND_DELETE, KIND_PUT, KIND_RANGE_DELETE
 from dynalsm._core.sstable_reader cimport table_set_descriptor_limit
 from dynalsm._core.status cimport (
-    CLOSED,
+    MOVED,
     NOT_FOUND,
     OK,
     WOULD_BLOCK,
@@ -108,6 +110,7 @@ DEFAULTS = {
     "compression": "zstd",               # of levels below the first: "zstd" or "none"
     "compression_level": 1,
     "target_file_bytes": 32 << 20,
+    "hash_partitions": 4,                # a new hashed tree begins with so many ranges
     "partition_limit_bytes": 1 << 30,
     "max_open_files": 256,
     "sync_interval_seconds": 0.1,
@@ -216,7 +219,7 @@ cdef class Engine:
         self.trees = {}
         self.cursors = weakref.WeakSet()
         self.admin = threading.RLock()
-        self.flush_lock = threading.Lock()
+        self.flush_lock = threading.RLock()
         self.picker_options = picker.Options()
         self.events = {}
         self.next_tree_id = 1
@@ -323,10 +326,13 @@ cdef class Engine:
 
     # ------------------------------------------------------------------------------------ trees
 
-    def create_tree(self, str name not None, *, bint hashed=False, int partitions=1):
+    def create_tree(self, str name not None, *, bint hashed=False, partitions=None):
         """Create a tree; durable on return. A hashed tree is cut into `partitions` ranges of the
-        first eight key bytes. Raises StorageError when the name is taken."""
+        first eight key bytes (the option hash_partitions says how many when None is given).
+        Raises StorageError when the name is taken."""
         self.check_writable()
+        if partitions is None:
+            partitions = self.options["hash_partitions"] if hashed else 1
         if partitions < 1 or partitions > 4096 or (partitions > 1 and not hashed):
             raise ValueError("partitions is 1 to 4096, and 1 for a tree that is not hashed")
         with self.admin:
@@ -392,8 +398,8 @@ cdef class Engine:
         with nogil:
             pthread_mutex_lock(&self.core.commit_mutex)
             tree.core.is_dropped = True
-            for index in range(tree.core.count):
-                tree.core.partitions[index].is_dropped = True
+            for index in range(tree.core.parts.count):
+                tree.core.parts.items[index].is_dropped = True
             pthread_mutex_unlock(&self.core.commit_mutex)
         jobs.drop_files(self, tree)
 
@@ -619,24 +625,29 @@ cdef TreeCore* new_tree(uint64_t tree_id, bint hashed, list parts) except NULL:
         raise MemoryError()
     tree.id = tree_id
     tree.is_hashed = hashed
-    tree.partitions = <Partition**>calloc(len(parts), sizeof(Partition*))
-    if tree.partitions == NULL:
+    tree.parts = set_create(len(parts))
+    if tree.parts == NULL:
         free(tree)
         raise MemoryError()
     for index in range(len(parts)):
-        tree.partitions[index] = partition_create(tree_id, parts[index][0], parts[index][1])
-        if tree.partitions[index] == NULL:
+        tree.parts.items[index] = partition_create(tree_id, parts[index][0], parts[index][1])
+        if tree.parts.items[index] == NULL:
             free_tree(tree)
             raise MemoryError()
-        tree.count += 1
     return tree
 
 
 cdef void free_tree(TreeCore* tree) noexcept:
+    """The newest partitions; those that were split belong to the engine's `retired`."""
+    cdef PartitionSet* older
     cdef int index
-    for index in range(tree.count):
-        partition_free(tree.partitions[index])
-    free(tree.partitions)
+    for index in range(tree.parts.count):
+        if tree.parts.items[index] != NULL:
+            partition_free(tree.parts.items[index])
+    while tree.parts != NULL:
+        older = tree.parts.older
+        free(tree.parts)
+        tree.parts = older
     free(tree)
 
 
@@ -705,6 +716,12 @@ cdef class Tree:
                     status = partition_get(
                         partition, wanted, key_hash, seqno, &core.visible_seqno, True, fill_cache,
                         &hit, &failure
+                    )
+            while status == MOVED:       # split just now
+                with nogil:
+                    status = partition_get(
+                        tree_route(self.core, wanted), wanted, key_hash, seqno,
+                        &core.visible_seqno, True, fill_cache, &hit, &failure
                     )
             if status == OK:
                 try:
@@ -793,6 +810,7 @@ cdef class Tree:
         cdef Slice low = slice_of(NULL, 0)
         cdef Slice high = slice_of(NULL, 0)
         cdef View view
+        cdef PartitionSet* parts = self.core.parts
         cdef uint64_t total = 0
         cdef int index, table
         if lower is not None:
@@ -801,8 +819,8 @@ cdef class Tree:
             high = slice_of(PyBytes_AS_STRING(upper), PyBytes_GET_SIZE(upper))
         self.engine.enter()
         try:
-            for index in range(self.core.count):
-                view_pin(self.core.partitions[index], &view)
+            for index in range(parts.count):
+                view_pin(parts.items[index], &view)
                 total += version_size_between(view.version, low, high)
                 if lower is None and upper is None:
                     for table in range(view.memtable_count):
@@ -814,16 +832,17 @@ cdef class Tree:
 
     def partitions(self):
         """Each partition as a dict: bounds, files per level, bytes, memtable bytes."""
+        cdef PartitionSet* parts = self.core.parts
         cdef int index
         self.engine.enter()
         try:
             return [
                 describe_partition(
-                    self.core.partitions[index],
-                    self.core.partitions[index + 1].lower if index + 1 < self.core.count
+                    parts.items[index],
+                    parts.items[index + 1].lower if index + 1 < parts.count
                     else 1 << 64,
                 )
-                for index in range(self.core.count)
+                for index in range(parts.count)
             ]
         finally:
             self.engine.leave()

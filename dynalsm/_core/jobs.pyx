@@ -245,6 +245,7 @@ cdef int prepare_job(Engine engine, Job* job, Partition* partition, int level) e
     job.level = level
     job.options = engine.top_options if level == 0 else engine.deep_options
     job.target_bytes = engine.target_file_bytes
+    job.cut = partition.cut
     job.stop = &engine.stop
     job.snapshot_count = snapshot_list(engine.core, <uint64_t**>&job.snapshots)
     if job.snapshot_count < 0:
@@ -436,8 +437,8 @@ cdef list sealed_partitions(Engine engine, uint64_t log_number):
     for tree in range(engine.core.tree_capacity):
         if engine.core.trees[tree] == NULL:
             continue
-        for index in range(engine.core.trees[tree].count):
-            partition = engine.core.trees[tree].partitions[index]
+        for index in range(engine.core.trees[tree].parts.count):
+            partition = engine.core.trees[tree].parts.items[index]
             if partition.sealed_count and partition.sealed[0].generation <= log_number:
                 found.append(<size_t>partition)
     return found
@@ -637,8 +638,8 @@ def compact_once(Engine engine not None):
     best_score = 1.0
     with engine.admin:
         for tree in list(engine.trees.values()):
-            for index in range(tree.core.count):
-                partition = tree.core.partitions[index]
+            for index in range(tree.core.parts.count):
+                partition = tree.core.parts.items[index]
                 if partition.version.counts[0] == 0 and is_settled(partition):
                     continue
                 plan = picker.pick(shape_of(partition, oldest), engine.picker_options)
@@ -714,6 +715,8 @@ cdef Change merge_files(Engine engine, Partition* partition, object plan):
         version_ref(version)
     prepare_job(engine, &job, partition, plan.output_level)
     job.is_bottom = plan.is_bottom
+    if plan.output_level == 0:
+        job.target_bytes = <uint64_t>-1
     job.ranges = &version.ranges
     job.bytes_per_second = engine.compaction_bytes_per_second
     sources = <Source*>malloc((len(wanted) + 1) * sizeof(Source))
@@ -770,21 +773,23 @@ cdef Change merge_files(Engine engine, Partition* partition, object plan):
 def compact_tree(Engine engine not None, Tree tree not None, lower, upper):
     """Merge all files that touch [lower, upper) into the last level, partition by partition."""
     cdef Partition* partition
-    cdef int index
-    for index in range(tree.core.count):
-        partition = tree.core.partitions[index]
-        plan = "busy"
-        while plan == "busy":            # a background job holds some of the files
-            with engine.admin:
-                plan = picker.pick_everything(
-                    shape_of(partition, oldest_snapshot(engine)), lower, upper
-                )
-                if plan is not None and plan != "busy":
-                    mark(partition, plan, True)
-            if plan == "busy":
-                time.sleep(0.01)
+    cdef int index = 0
+    while True:
+        with engine.admin:               # a split may change the set between two partitions
+            if index >= tree.core.parts.count:
+                return
+            partition = tree.core.parts.items[index]
+            plan = picker.pick_everything(
+                shape_of(partition, oldest_snapshot(engine)), lower, upper
+            )
+            if plan is not None and plan != "busy":
+                mark(partition, plan, True)
+        if plan == "busy":               # a background job holds some of the files
+            time.sleep(0.01)
+            continue
         if plan is not None:
             run_plan(engine, <size_t>partition, plan)
+        index += 1
 
 
 # -------------------------------------------------------------------------------- waiting for work
@@ -843,9 +848,9 @@ def top_level_files(Engine engine not None):
     cdef int index
     cdef int most = 0
     for tree in list(engine.trees.values()):
-        for index in range(tree.core.count):
-            if tree.core.partitions[index].version.counts[0] > most:
-                most = tree.core.partitions[index].version.counts[0]
+        for index in range(tree.core.parts.count):
+            if tree.core.parts.items[index].version.counts[0] > most:
+                most = tree.core.parts.items[index].version.counts[0]
     return most
 
 
@@ -854,12 +859,12 @@ def top_level_files(Engine engine not None):
 def drop_files(Engine engine not None, Tree tree not None):
     """A dropped tree's files go when the last cursor over them does. REQUIRES: engine.admin."""
     cdef int index
-    for index in range(tree.core.count):
-        empty_partition(tree.core.partitions[index], True)
-    for index in range(tree.core.count):
+    for index in range(tree.core.parts.count):
+        empty_partition(tree.core.parts.items[index], True)
+    for index in range(tree.core.parts.count):
         directory = os.path.join(
             engine.path, "data", f"{tree.core.id:06d}",
-            f"{tree.core.partitions[index].id:06d}"
+            f"{tree.core.parts.items[index].id:06d}"
         )
         remove_empty(directory)
     remove_empty(os.path.join(engine.path, "data", f"{tree.core.id:06d}"))
@@ -868,8 +873,8 @@ def drop_files(Engine engine not None, Tree tree not None):
 def empty_tree(Tree tree not None):
     """Release memtables and tables (close): files stay."""
     cdef int index
-    for index in range(tree.core.count):
-        empty_partition(tree.core.partitions[index], False)
+    for index in range(tree.core.parts.count):
+        empty_partition(tree.core.parts.items[index], False)
 
 
 cdef int empty_partition(Partition* partition, bint obsolete) except -1:
@@ -903,6 +908,11 @@ cdef int empty_partition(Partition* partition, bint obsolete) except -1:
                 memtable_unref(sealed[index])
         version_unref(old)
     return 0
+
+
+def empty_partition_at(address):
+    """Release what a split partition still holds (its tables are marked obsolete)."""
+    empty_partition(<Partition*><size_t>address, False)
 
 
 def remove_empty(directory):

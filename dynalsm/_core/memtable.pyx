@@ -434,7 +434,8 @@ cdef int insert_locked(
     table.data_bytes += key.size + value.size
     if tag >> 8 < table.min_seqno:
         table.min_seqno = tag >> 8
-    table.max_seqno = tag >> 8
+    if tag >> 8 > table.max_seqno:
+        table.max_seqno = tag >> 8
     return OK
 
 
@@ -447,7 +448,8 @@ cdef int memtable_delete_range(
     if status == OK:
         if seqno < table.min_seqno:
             table.min_seqno = seqno
-        table.max_seqno = seqno
+        if seqno > table.max_seqno:
+            table.max_seqno = seqno
         table.size_bytes += lower.size + upper.size + sizeof(RangeDelete)
     pthread_mutex_unlock(&table.mutex)
     return status

@@ -26,23 +26,34 @@ cdef struct Partition:
     uint64_t tree_id
     uint64_t lower           # first prefix (8 key bytes, big-endian) that belongs here
     bint is_dropped
+    bint is_retired          # split since: its keys are elsewhere. Guarded by mutex
+    uint64_t cut             # outputs of jobs are cut at this prefix; 0: nowhere
     Memtable* active         # NULL until something is written
     Memtable* sealed[MAX_SEALED]     # oldest first
     int sealed_count
     Version* version
 
 
+# The partitions of a tree, ordered by lower. Immutable; a split makes a new one. Sets live as long
+# as the engine, and the data of a partition that was split as long as somebody walks an old set.
+cdef struct PartitionSet:
+    int count
+    uint64_t walkers         # cursors that go by this set. Guarded by the engine's snapshot mutex
+    PartitionSet* older      # the set before the last split
+    Partition* items[1]
+
+
 cdef struct TreeCore:
     uint64_t id
     bint is_hashed
     bint is_dropped
-    int count
-    Partition** partitions   # ordered by lower; replaced as a whole by a split
+    PartitionSet* parts      # replaced under the commit mutex and the snapshot mutex
 
 
 cdef struct View:            # what a read needs, referenced
     Memtable* memtables[MAX_SEALED + 1]      # newest first
     int memtable_count
+    bint is_retired
     Version* version
 
 
@@ -52,24 +63,29 @@ cdef struct Hit:
 
 
 cdef inline Partition* tree_route(const TreeCore* tree, Slice key) noexcept nogil:
+    return set_route(tree.parts, key)
+
+
+cdef inline Partition* set_route(const PartitionSet* parts, Slice key) noexcept nogil:
     cdef int low, high, middle
     cdef uint64_t prefix
-    if tree.count == 1:
-        return tree.partitions[0]
+    if parts.count == 1:
+        return parts.items[0]
     prefix = get_u64_be(key.data) if key.size >= 8 else short_prefix(key)
     low = 0
-    high = tree.count
+    high = parts.count
     while high - low > 1:
         middle = (low + high) >> 1
-        if tree.partitions[middle].lower <= prefix:
+        if parts.items[middle].lower <= prefix:
             low = middle
         else:
             high = middle
-    return tree.partitions[low]
+    return parts.items[low]
 
 
 cdef uint64_t short_prefix(Slice key) noexcept nogil
 
+cdef PartitionSet* set_create(int count) noexcept nogil      # NULL: no memory
 cdef Partition* partition_create(uint64_t tree_id, uint64_t id, uint64_t lower) noexcept nogil
 cdef void partition_free(Partition* partition) noexcept nogil
 cdef void view_pin(Partition* partition, View* view) noexcept nogil
@@ -78,7 +94,7 @@ cdef void hit_release(Hit* hit) noexcept nogil
 
 # The live value of key at `snapshot`, or at *visible read inside when snapshot is 2**64-1.
 # Returns: OK with *hit, NOT_FOUND (also deleted), WOULD_BLOCK when may_block is False and a block must be
-# read, or an error.
+# read, MOVED when the partition was split meanwhile (route again), or an error.
 cdef int partition_get(
     Partition* partition, Slice key, uint64_t key_hash, uint64_t snapshot,
     const uint64_t* visible, bint may_block, bint fill_cache, Hit* hit, Failure* failure

@@ -20,7 +20,7 @@ from dynalsm._core.memtable cimport (
 from dynalsm._core.merge cimport Scan, merge_source, scan_init
 from dynalsm._core.source cimport KIND_DELETE, Source
 from dynalsm._core.sstable_reader cimport found_release
-from dynalsm._core.status cimport NO_MEMORY, NOT_FOUND, OK, Failure, fail
+from dynalsm._core.status cimport MOVED, NO_MEMORY, NOT_FOUND, OK, Failure, fail
 from dynalsm._core.sync cimport (
     atomic_load,
     pthread_mutex_destroy,
@@ -45,6 +45,15 @@ cdef uint64_t short_prefix(Slice key) noexcept nogil:
     cdef uint64_t value = 0
     memcpy(&value, key.data, key.size)
     return bswap64(value)
+
+
+cdef PartitionSet* set_create(int count) noexcept nogil:
+    cdef PartitionSet* parts = <PartitionSet*>calloc(
+        1, sizeof(PartitionSet) + count * sizeof(Partition*)
+    )
+    if parts != NULL:
+        parts.count = count
+    return parts
 
 
 cdef Partition* partition_create(uint64_t tree_id, uint64_t id, uint64_t lower) noexcept nogil:
@@ -86,6 +95,7 @@ cdef void view_pin(Partition* partition, View* view) noexcept nogil:
         view.memtable_count += 1
     version_ref(partition.version)
     view.version = partition.version
+    view.is_retired = partition.is_retired
     pthread_mutex_unlock(&partition.mutex)
 
 
@@ -150,6 +160,9 @@ cdef int get_blocking(
     cdef int index
     cdef int status = NOT_FOUND
     view_pin(partition, &view)
+    if view.is_retired:
+        view_release(&view)
+        return MOVED
     if snapshot == NEWEST:
         snapshot = atomic_load(visible)
     for index in range(view.memtable_count):
@@ -186,6 +199,9 @@ cdef int partition_get(
             partition, key, key_hash, snapshot, visible, fill_cache, hit, failure
         )
     pthread_mutex_lock(&partition.mutex)
+    if partition.is_retired:
+        pthread_mutex_unlock(&partition.mutex)
+        return MOVED
     # Read inside the mutex: what a compaction installed before is then visible to this seqno.
     if snapshot == NEWEST:
         snapshot = atomic_load(visible)

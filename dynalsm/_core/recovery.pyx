@@ -160,10 +160,10 @@ def restore(Engine engine not None):
     engine.core.last_seqno = state.flushed
     for record in state.trees.values():
         tree = engine.add_tree(record)
-        for index in range(tree.core.count):
-            place = (tree.core.id, tree.core.partitions[index].id)
+        for index in range(tree.core.parts.count):
+            place = (tree.core.id, tree.core.parts.items[index].id)
             restore_partition(
-                engine, tree.core.partitions[index], state.files[place],
+                engine, tree.core.parts.items[index], state.files[place],
                 state.ranges.get(place, []),
             )
     engine.next_tree_id = max(engine.next_tree_id, state.next_tree)

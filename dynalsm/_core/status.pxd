@@ -17,6 +17,7 @@ cdef enum Status:
     NO_MEMORY = 13
     POISONED = 14        # an earlier fsync failed
     CLOSED = 15
+    MOVED = 17           # the partition was split: route the key again
     TORN = 16            # a log ends in an incomplete record
 
 
