@@ -324,7 +324,8 @@ cdef int write_record(
     memset(zeros, 0, 8)
     if total <= SCRATCH_BYTES:
         memcpy(wal.scratch, header, WAL_RECORD_HEADER_BYTES)
-        memcpy(wal.scratch + WAL_RECORD_HEADER_BYTES, payload, size)
+        if size:
+            memcpy(wal.scratch + WAL_RECORD_HEADER_BYTES, payload, size)
         memcpy(wal.scratch + WAL_RECORD_HEADER_BYTES + size, zeros, padding)
         return file_write(wal.fd, wal.path, wal.scratch, total, <int64_t>start, failure)
     status = file_write(
