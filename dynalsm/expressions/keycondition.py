@@ -73,6 +73,8 @@ class KeyCondition:
         """
         clauses = self.clauses
         known = len(hash_names) + len(range_names)
+        if len(clauses) > known == 1:  # observed: scylladb, on an index with a hash key only
+            raise _refused("Query key condition not supported")
         if len(clauses) > known:
             raise _refused(
                 f"The number of query conditions ({len(clauses)}) exceeds the number of key "

@@ -513,3 +513,16 @@ def test_units_by_consistency(store: Store, numbers: Any) -> None:
     assert (units(), units(ConsistentRead=True)) == (0.5, 1.0)
     nothing = {"FilterExpression": "attribute_exists(zz)", "ProjectionExpression": "zz"}
     assert units(**nothing) == 0.5
+
+
+def test_nothing_beside_the_only_key_attribute(store: Store) -> None:
+    """The table's key is not a key of the index, nor is any other attribute."""
+    for name in ("p", "z"):
+        text = refused(
+            store,
+            S("x"),
+            name=INDEXED,
+            IndexName="by-g",
+            KeyConditionExpression=f"g = :p AND {name} = :p",
+        )
+        assert text == "Query key condition not supported"
