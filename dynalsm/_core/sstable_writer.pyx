@@ -143,13 +143,13 @@ cdef int prepare(TableWriter* writer, Failure* failure) noexcept nogil:
             return fail_errno(failure, "cannot get random bytes", NULL, errno)
     table_header_encode(writer.output.data, writer.unique_id)
     writer.output.size = TABLE_HEADER_BYTES
-    status = file_open(writer.path, O_WRONLY | O_CREAT | O_EXCL, 0o644, &writer.fd, failure)
+    status = file_open(writer.path, O_WRONLY | O_CREAT | O_EXCL, 0o600, &writer.fd, failure)
     if status != OK and failure.errnum == EEXIST:
         # Left over from a crash before the manifest knew it. It is unlinked, not truncated: whoever
         # has it linked or open under another name keeps what was in it.
         status = file_remove(writer.path, failure)
         if status == OK:
-            status = file_open(writer.path, O_WRONLY | O_CREAT | O_EXCL, 0o644, &writer.fd, failure)
+            status = file_open(writer.path, O_WRONLY | O_CREAT | O_EXCL, 0o600, &writer.fd, failure)
     return status
 
 
