@@ -15,7 +15,7 @@ from dynalsm.api import parameters, refusals, replies
 from dynalsm.api.names import data_table
 from dynalsm.api.parameters import Parameters
 from dynalsm.api.registry import operation
-from dynalsm.expressions.ast import Constant, Slot
+from dynalsm.expressions.ast import Arithmetic, Call, Constant, Slot
 from dynalsm.expressions.evaluate import type_tag
 from dynalsm.limits import ITEM_MAX_BYTES
 from dynalsm.model.capacity import Tally, read_units
@@ -214,27 +214,34 @@ def check_update(handle: TableHandle, update: Any) -> None:
     for name in handle.keys.names:
         if name in attributes:
             raise refusals.cannot_update_key(name)
-    check_key_paths(handle, update.paths)
     for index in handle.written_indexes:
         for name in index.schema.key_names:
             if name in attributes:
-                _check_constant(handle, index.name, name, update)
+                _check_static_type(handle, index.name, name, update)
+    check_key_paths(handle, update.paths)
 
 
-def _check_constant(handle: TableHandle, index: str, name: str, update: Any) -> None:
-    """Refuse a constant of the wrong type for an index key (reference 7.3)."""
+def _check_static_type(handle: TableHandle, index: str, name: str, update: Any) -> None:
+    """Refuse a value whose type is known to be wrong for an index key (reference 7.3)."""
     expected = handle.schema.attributes[name]
     for action in update.actions:
-        if action.section == "SET" and action.path.steps == (name,):
-            node = action.value
-            if isinstance(node, Constant):
-                actual = type_tag(node.value)
-            elif isinstance(node, Slot):
-                actual = type_tag(update.values[node.index])
-            else:
-                continue
-            if actual != expected:
+        if action.path.steps == (name,):
+            actual = _static_type(action.value, update.values)
+            if actual is not None and actual != expected:
                 raise refusals.refuse(refusals.index_key_type(name, expected, actual, index))
+
+
+def _static_type(node: Any, given: tuple[Any, ...]) -> str | None:
+    """Return the type of an action's value as far as it is known without an item."""
+    if isinstance(node, Constant):
+        return type_tag(node.value)
+    if isinstance(node, Slot):
+        return type_tag(given[node.index])
+    if isinstance(node, Arithmetic):
+        return "N"
+    if isinstance(node, Call) and node.function == "list_append":
+        return "L"
+    return None
 
 
 def _write_reply(database: Any, request: Request, form: Form, write: Write) -> Reply:

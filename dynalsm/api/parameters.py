@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from dynalsm.api.refusals import expression_value_text, refuse_worded
 from dynalsm.expressions import (
+    ExpressionError,
     Placeholders,
     bind_attribute_updates,
     bind_attributes_to_get,
@@ -27,6 +28,7 @@ from dynalsm.expressions import (
     bind_update,
     check_placeholder_keys,
 )
+from dynalsm.expressions.error import KEY
 from dynalsm.values import Form, ValueProblem, decode_value
 
 NAMES: Final = "ExpressionAttributeNames"
@@ -122,11 +124,21 @@ class Parameters:
             internal = self._values(given, form, wording)
         placeholders = Placeholders(names, internal)
         bound = Bound()
+        no_key: ExpressionError | None = None
         for member, binder, attribute in self._binders:
             text = get(member)
             if text is not None:
-                setattr(bound, attribute, binder(text, placeholders))
+                try:
+                    setattr(bound, attribute, binder(text, placeholders))
+                except ExpressionError as problem:
+                    if problem.kind != KEY:
+                        raise
+                    # It comes after all that is wrong with the expressions as such.
+                    no_key = problem
+                    bind_condition(text, placeholders, member)  # notes the placeholders as used
         placeholders.check_unused()
+        if no_key is not None:
+            raise no_key
         return bound
 
     def _values(self, given: Request, form: Form, wording: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dynalsm import values
-from dynalsm.api import parameters, refusals, replies
+from dynalsm.api import messages, parameters, refusals, replies
 from dynalsm.api.items import check_key_paths
 from dynalsm.api.names import data_table
 from dynalsm.api.parameters import Bound, Parameters
@@ -115,10 +115,14 @@ def query(database: Any, request: Request, form: Form) -> Reply:
     wording = database.settings.wording
     bound, start = _prepare(QUERY, "QueryFilter", request, form, wording)
     read = _Read(database, request, bound)
-    _check_start_names(read, start, is_query=True)
+    hash_names, range_names = _key_names(read)
+    if start is not None:
+        _check_start_count(read, start, refusals.STARTING_KEY)
+        _check_start_pieces(read, start, hash_names)
     resolved = _resolve(read, bound.key_condition)
     _set_range(read, resolved)
     if start is not None:
+        _check_start_pieces(read, start, range_names)
         _start_query(read, start, resolved)
     projection, condition = bound.projection, bound.filter
     if projection is not None:
@@ -137,7 +141,13 @@ def scan(database: Any, request: Request, form: Form) -> Reply:
     wording = database.settings.wording
     bound, start = _prepare(SCAN, "ScanFilter", request, form, wording)
     read = _Read(database, request, bound)
-    _check_start_names(read, start, is_query=False)
+    if start is not None:
+        on_table = read.index is None
+        text = refusals.STARTING_KEY_SCHEMA if on_table else refusals.STARTING_KEY
+        _check_start_count(read, start, text)
+        if not on_table:
+            hash_names, range_names = _key_names(read)
+            _check_start_pieces(read, start, (*hash_names, *range_names))
     read.check_selection(request.get("Select"))
     total = request.get("TotalSegments")
     if total is not None:
@@ -160,10 +170,13 @@ def _prepare(
     kind.check_mixing(request, wording)
     get = request.get
     older_filter = projection = None
-    if get(filter_member) is not None or get("ConditionalOperator") is not None:
+    has_filter = get(filter_member) is not None or get("ConditionalOperator") is not None
+    if has_filter and kind is QUERY:
         older_filter = parameters.older_filter(request, filter_member, form)
     if get("AttributesToGet") is not None:
         projection = parameters.attributes_to_get(request)
+    if has_filter and kind is SCAN:
+        older_filter = parameters.older_filter(request, filter_member, form)
     start = get("ExclusiveStartKey")
     if start is not None:
         start = _encode_start(start, form, wording, kind.operation)
@@ -188,7 +201,7 @@ def _encode_start(start: Any, form: Form, wording: str, name: str) -> bytes:
         return form.encode_item(start)
     except ValueProblem as problem:
         text = problem.current if refusals.is_current(name, wording) else problem.classic
-        if problem.kind not in _BARE_KINDS:
+        if problem.kind not in _BARE_KINDS and problem.detail[:1] != ("NS",):
             text = f"{refusals.STARTING_KEY}: {text}"
         raise refuse(text) from None
 
@@ -266,12 +279,19 @@ def _check_filter_keys(read: _Read, condition: Any, request: Request) -> None:
 # Where to go on.
 
 
-def _check_start_names(read: _Read, start: bytes | None, *, is_query: bool) -> None:
-    if start is None:
-        return
-    if set(values.attribute_names(start)) != set(read.source.keys.names):
-        on_table = read.index is None and not is_query
-        raise refuse(refusals.STARTING_KEY_SCHEMA if on_table else refusals.STARTING_KEY)
+def _check_start_count(read: _Read, start: bytes, text: str) -> None:
+    if len(values.attribute_names(start)) != len(read.source.keys.names):
+        raise refuse(text)
+
+
+def _check_start_pieces(read: _Read, start: bytes, names: tuple[str, ...]) -> None:
+    """Check key attributes of what is read; those of the table come later (observed: dynalite)."""
+    for name in names:
+        value = values.get_attribute(start, name)
+        if value is None:
+            raise refuse(refusals.STARTING_KEY)
+        if values.type_of(value) != read.handle.schema.attributes[name]:
+            raise refuse(messages.KEY_SCHEMA_MISMATCH)
 
 
 def _start_key(read: _Read, start: bytes) -> bytes:

@@ -268,15 +268,19 @@ class Update(Write):
         _check_size(self.handle, self.new_size, self._entries)
 
     def _new_image(self, old_item: bytes | None) -> bytes | None:
-        """Apply the update; None when there is no item and the update makes none."""
+        """Apply the update; None when there is no item and the update makes none.
+
+        An item that is about to be made has its key attributes already (observed: dynalite).
+        """
         update = self.update
-        if update is None:
-            return self.handle.keys.key_item(self.key) if old_item is None else old_item
-        self.result = update.apply(None if old_item is None else values.ItemView(old_item))
         if old_item is None:
-            if update.only_removes:
+            if update is not None and update.only_removes:
+                self.result = update.apply(None)
                 return None
             old_item = self.handle.keys.key_item(self.key)
+        if update is None:
+            return old_item
+        self.result = update.apply(values.ItemView(old_item))
         return _with_result(old_item, self.result)
 
     def entries(self) -> list[indexes.Entry | None] | None:

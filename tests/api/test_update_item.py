@@ -76,6 +76,14 @@ def test_index_key_of_wrong_type(store: Store) -> None:
     assert error.message == (
         INVALID + "Type mismatch for Index Key l Expected: S Actual: N IndexName: by-l"
     )
+    for expression in ("SET a = l[1], l = a + :v", "SET k.a = a ADD l :v"):
+        error = store.refused(
+            "UpdateItem",
+            **request,
+            UpdateExpression=expression,
+            ExpressionAttributeValues={":v": N(1)},
+        )
+        assert "Index Key l Expected: S Actual: N IndexName: by-l" in error.message
     store.put(INDEXED, p=p, s=S("x"), a=N(1))
     error = store.refused("UpdateItem", **request, UpdateExpression="SET l = a")
     assert "secondary index key to unsupported type" in error.message
@@ -104,6 +112,16 @@ def test_creates_a_missing_item(store: Store) -> None:
     p = store.key()
     assert update(store, p, "SET a = :a", ExpressionAttributeValues={":a": N(1)}) == {}
     assert store.get(SIMPLE, p=p) == {"p": p, "a": N(1)}
+
+
+def test_a_new_item_has_its_keys_already(store: Store) -> None:
+    """Values may be taken from the key attributes (observed: dynalite)."""
+    p = store.key()
+    reply = update(store, p, "SET a = if_not_exists(a, p), b = p", ReturnValues="UPDATED_NEW")
+    assert reply == {"Attributes": {"a": p, "b": p}}
+    q = store.key()
+    store.refused("UpdateItem", TableName=SIMPLE, Key={"p": q}, UpdateExpression="SET b.a = p")
+    assert store.get(SIMPLE, p=q) is None
 
 
 def test_nothing_to_do_still_creates_the_item(store: Store) -> None:
