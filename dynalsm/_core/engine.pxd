@@ -34,6 +34,7 @@ cdef class Engine:
     cdef public object manifest      # manifest.Manifest, or None when read-only
     cdef public object state         # state.State: what the manifest says. Guarded by admin
     cdef public uint64_t replay_generation
+    cdef public uint64_t replayed_logs   # how many the open had to read
     cdef public object lock          # the held directory lock
     cdef readonly object admin       # threading.RLock: trees, manifest, installs
     cdef readonly object flush_lock  # one flush at a time

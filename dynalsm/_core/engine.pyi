@@ -31,6 +31,7 @@ class Engine:
     next_partition_id: int
     flushed_seqno: int
     replay_generation: int
+    replayed_logs: int
     events: dict[str, Any]
 
     @staticmethod

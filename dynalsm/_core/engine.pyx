@@ -291,6 +291,8 @@ cdef class Engine:
             if status == OK:
                 status = wal_finish(self.core.wal, self.core.last_seqno + 1, True, &failure)
         raise_failure(&failure)
+        # A log cut at a record's edge looks like one whose process was killed: tell them apart.
+        self.append_edit({"closed": [self.core.wal.number, self.core.wal.size]})
 
     def release(self):
         """Give back files, memory and the lock. The core stays for handles that still exist."""

@@ -46,6 +46,7 @@ from libc.string cimport memcpy, memset
 
 cdef enum:
     CLOSE_FLUSH_BYTES = 256 * 1024       # more than this in memory is flushed by close
+    CLOSE_FLUSH_LOGS = 4                 # or when opening had to read so many logs
 
 SUBDIRECTORIES = ("wal", "data")
 
@@ -350,6 +351,11 @@ def replay_logs(Engine engine not None):
             break
         if end.number == 0:              # its creation was cut off: nothing was ever in it
             continue
+        if engine.state.closed and engine.state.closed[0] == each and not end.clean:
+            raise errors.CorruptionError(
+                f"the log was closed with {engine.state.closed[1]} bytes and ends early",
+                path=path, offset=end.size,
+            )
         end = read_log(engine, path, engine.core.last_seqno, True)
         engine.core.last_seqno = end.last_seqno
         kept.append(each)
@@ -360,6 +366,7 @@ def replay_logs(Engine engine not None):
     atomic_store(&engine.core.durable_seqno, engine.core.last_seqno)
     if engine.read_only:
         return
+    engine.replayed_logs = len(kept)
     for each in numbers:
         if each not in kept:             # behind a gap, or never begun: not part of the prefix
             files.remove_file(log_path(directory, each))
@@ -389,6 +396,12 @@ cdef bint follows(
     )
     if whole:
         return True
+    if engine.state.closed and engine.state.closed[0] >= end.number:
+        raise errors.CorruptionError(
+            "this log is missing or ends early, although the database was closed after it",
+            path=log_path(directory, end.previous_number),
+            offset=last.size if last is not None and last.number == end.previous_number else None,
+        )
     for each in rest:
         later = scan_proof(engine, log_path(directory, each))
         if later.proves_older:
@@ -455,7 +468,14 @@ def sweep(Engine engine not None):
 
 
 def flush_before_close(Engine engine not None):
-    """Flush what would make the next open slow; small rests stay in the log."""
-    if engine.core.generation_count or engine.core.mutable_bytes > CLOSE_FLUSH_BYTES:
+    """Flush what would make the next open slow; small rests stay in a few logs."""
+    cdef uint64_t number = engine.core.wal.number
+    if (
+        engine.core.generation_count or engine.core.mutable_bytes > CLOSE_FLUSH_BYTES
+        or (engine.replayed_logs >= CLOSE_FLUSH_LOGS and engine.core.mutable_bytes)
+    ):
         engine.rotate()
         jobs.flush_all(engine)
+    elif engine.replayed_logs and not engine.core.mutable_bytes:
+        engine.append_edit({"log": number, "flushed": engine.core.last_seqno})
+        jobs.remove_logs(engine, number - 1)

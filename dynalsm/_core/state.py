@@ -33,6 +33,7 @@ class State:
         self.next_partition = 1
         self.log = 0  # the lowest log number that may hold something unflushed
         self.flushed = 0  # every seqno up to here is in tables
+        self.closed: list[int] = []  # [log number, its size] of the last clean close
         self.trees: dict[int, list[Any]] = {}  # id -> [id, name, hashed, [[partition id, lower]]]
         self.files: dict[Place, dict[int, list[Any]]] = {}
         self.ranges: dict[Place, list[Any]] = {}
@@ -68,6 +69,7 @@ class State:
         self.next_partition = max(self.next_partition, edit.get("next_partition", 0))
         self.log = max(self.log, edit.get("log", 0))
         self.flushed = max(self.flushed, edit.get("flushed", 0))
+        self.closed = edit.get("closed", self.closed)
         for tree in [edit["tree"]] if "tree" in edit else edit.get("trees", []):
             self._add_tree(tree)
         if "untree" in edit:
@@ -121,6 +123,7 @@ class State:
             "next_partition": self.next_partition,
             "log": self.log,
             "flushed": self.flushed,
+            "closed": self.closed,
             "trees": list(self.trees.values()),
             "add": [record for files in self.files.values() for record in files.values()],
             "ranges": [[*place, ranges] for place, ranges in self.ranges.items() if ranges],
