@@ -79,7 +79,7 @@ cdef struct EngineCore:
     pthread_mutex_t work_mutex
     pthread_cond_t work_wanted       # flush and compaction threads wait here
     pthread_cond_t work_done         # stalled writers and flush() wait here
-    Generation generations[MAX_LOGS] # sealed, oldest first
+    Generation generations[MAX_LOGS]     # sealed, oldest first
     int generation_count
     int stall_generations    # writers wait at so many sealed generations
     uint64_t work_ticket     # grows with every reason to look for work
@@ -87,7 +87,7 @@ cdef struct EngineCore:
     bint is_flush_failing    # the last flush failed; writers see its failure
     Failure flush_failure
     uint64_t slowdown_ns_per_kib     # atomic: pacing asked for by the background
-    uint64_t slowdown_debt_ns        # guarded by commit_mutex: delay owed, slept when it is worth it
+    uint64_t slowdown_debt_ns        # guarded by commit_mutex: delay owed, slept when worth it
     # --- snapshots: guarded by snapshot_mutex
     pthread_mutex_t snapshot_mutex
     uint64_t* snapshots      # ascending seqnos, with repetitions

@@ -1,6 +1,7 @@
 # A walk over a tree in key order, buffered: entries cross into Python in runs.
 #
-# The cursor stands in a gap between two entries (as plyvel's iterators do): `next_entry` returns the
+# The cursor stands in a gap between two entries (as plyvel's iterators do): `next_entry` returns
+# the
 # entry behind the gap and steps over it, `prev_entry` the one before it. Entries are fetched ahead
 # in runs that grow while the walk goes on in one direction; turning round drops the run.
 #
@@ -17,7 +18,7 @@ from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport uint8_t, uint64_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 from dynalsm import errors
 

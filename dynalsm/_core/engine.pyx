@@ -18,7 +18,6 @@ from dynalsm._core.cache cimport (
     CacheStats,
     cache_create,
     cache_free,
-    cache_set_capacity,
     cache_stats,
 )
 from dynalsm._core.coding cimport Slice, put_varint, slice_of
@@ -71,7 +70,6 @@ from dynalsm._core.sync cimport (
     pthread_mutex_lock,
     pthread_mutex_unlock,
     sleep_ns,
-    wait_for,
 )
 from dynalsm._core.version cimport LEVELS, version_size_between
 from dynalsm._core.wal cimport wal_finish
@@ -80,7 +78,7 @@ cdef extern from *:
     """
     #include <pthread.h>
     #include <stdint.h>
-    /* Grows in every child of a fork: handles of the parent are told apart without a system call. */
+    /* Grows in every child of a fork: tells handles of the parent apart without a system call. */
     static uint64_t dynalsm_forks = 0;
     static void dynalsm_in_child(void) { dynalsm_forks++; }
     static int dynalsm_watch_forks(void) { return pthread_atfork(NULL, NULL, dynalsm_in_child); }
@@ -248,7 +246,7 @@ cdef class Engine:
         return bool(atomic_load(&self.closing))
 
     def close(self):
-        """Finish calls under way, flush what a fast reopen needs, release everything. Idempotent."""
+        """Finish calls under way, flush what a fast reopen needs, let go of everything."""
         with self.admin:
             if atomic_load(&self.closing):
                 return
@@ -521,14 +519,13 @@ cdef class Engine:
     def rotate(self):
         """Seal the memtables and start a new log, when there is anything to seal."""
         cdef Failure failure
-        cdef int status = OK
         if self.core.generation_count >= MAX_SEALED // 2:
             jobs.flush_all(self)
         failure_clear(&failure)
         with nogil:
             pthread_mutex_lock(&self.core.commit_mutex)
             if self.core.mutable_bytes:
-                status = rotate_locked(self.core, &failure)
+                rotate_locked(self.core, &failure)
             pthread_mutex_unlock(&self.core.commit_mutex)
         raise_failure(&failure)
 
@@ -554,7 +551,7 @@ cdef class Engine:
             self.leave()
 
     def checkpoint(self, path):
-        """Write a consistent copy (hard links) into the new directory `path`, while writes go on."""
+        """Write a consistent copy (hard links) into the new directory `path`."""
         from dynalsm._core import checkpoint
 
         self.flush()
@@ -679,7 +676,7 @@ cdef int release_tree(Tree tree) except -1:
 
 @cython.final
 cdef class Tree:
-    """One ordered map of byte keys to byte values. Thread-safe. Made by Engine.create_tree / tree."""
+    """One ordered map of byte keys to byte values. Thread-safe. Made by the engine."""
 
     @property
     def tree_id(self):

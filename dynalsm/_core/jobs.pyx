@@ -11,7 +11,7 @@
 
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 import os
 import time
@@ -19,11 +19,10 @@ import time
 from dynalsm import errors
 from dynalsm._core import files, picker
 
-from dynalsm._core.coding cimport Slice, slice_compare, slice_of
+from dynalsm._core.coding cimport slice_compare, slice_of
 from dynalsm._core.commit cimport (
     MAX_LOGS,
     EngineCore,
-    core_poison,
     snapshot_list,
     wait_durable,
 )
@@ -33,19 +32,17 @@ from dynalsm._core.memtable cimport (
     Memtable,
     RangeDelete,
     RangeList,
-    memtable_ref,
     memtable_source,
     memtable_unref,
     range_list_add,
     range_list_free,
 )
 from dynalsm._core.merge cimport merge_source
-from dynalsm._core.partition cimport Partition, TreeCore
+from dynalsm._core.partition cimport Partition
 from dynalsm._core.source cimport Source
 from dynalsm._core.sstable_reader cimport Table, table_obsolete, table_open
 from dynalsm._core.sstable_writer cimport TableInfo
 from dynalsm._core.status cimport (
-    CLOSED,
     IO_ERROR,
     NO_MEMORY,
     NO_SPACE,
@@ -280,8 +277,6 @@ cdef Change flush_partition(Engine engine, Partition* partition):
     cdef Job job
     cdef Source source
     cdef Failure failure
-    cdef RangeDelete* item
-    cdef unsigned int index
     cdef int status = OK
     failure_clear(&failure)
     change.partition = partition
@@ -452,7 +447,6 @@ def flush_oldest(Engine engine not None):
     cdef Change change
     cdef Partition* partition
     cdef Failure failure
-    cdef int status
     with engine.flush_lock:
         if engine.core.generation_count == 0:
             return False
@@ -460,7 +454,7 @@ def flush_oldest(Engine engine not None):
         last_seqno = engine.core.generations[0].last_seqno
         failure_clear(&failure)
         with nogil:                      # the log first: tables must never be ahead of it
-            status = wait_durable(engine.core, last_seqno, &failure)
+            wait_durable(engine.core, last_seqno, &failure)
         raise_failure(&failure)
         addresses = sealed_partitions(engine, log_number)
         changes = []
@@ -835,10 +829,9 @@ def set_pace(Engine engine not None, uint64_t nanoseconds_per_kib):
 def sync_now(Engine engine not None):
     """Make everything committed durable (durability="interval")."""
     cdef Failure failure
-    cdef int status
     failure_clear(&failure)
     with nogil:
-        status = wait_durable(engine.core, atomic_load(&engine.core.visible_seqno), &failure)
+        wait_durable(engine.core, atomic_load(&engine.core.visible_seqno), &failure)
     raise_failure(&failure)
 
 
@@ -891,7 +884,8 @@ cdef int empty_partition(Partition* partition, bint obsolete) except -1:
         old = partition.version
         partition.version = fresh
         active = partition.active
-        if not obsolete:                 # a flush under way may still need a dropped tree's memtables
+        # A flush under way may still need a dropped tree's memtables.
+        if not obsolete:
             partition.active = NULL
             count = partition.sealed_count
             for index in range(count):

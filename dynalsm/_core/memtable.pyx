@@ -185,8 +185,8 @@ cdef inline int node_rank(const Node* node, Slice key, uint64_t tag, bint inclus
 
 cdef inline Node* find_leaf(Memtable* table, Slice key, uint64_t tag) noexcept nogil:
     cdef Node* node = table.root
-    cdef int level
-    for level in range(table.height - 1):
+    cdef int _level
+    for _level in range(table.height - 1):
         node = children(node)[node_rank(node, key, tag, True)]
     return node
 

@@ -28,7 +28,8 @@ cdef void copy_free(Copy* copy) noexcept nogil
 
 # What a user sees: one live entry per key, at a snapshot, between bounds, in both directions.
 # Invariant: when status is OK, (key, value) is the entry; forward, `merged` stands on it (the value
-# is borrowed from there); backward, `merged` stands before its oldest version and key and value are copies.
+# is borrowed from there); backward, `merged` stands before its oldest version and key and value are
+# copies.
 cdef struct Scan:
     int status
     Slice key

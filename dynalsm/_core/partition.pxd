@@ -93,7 +93,8 @@ cdef void view_release(View* view) noexcept nogil
 cdef void hit_release(Hit* hit) noexcept nogil
 
 # The live value of key at `snapshot`, or at *visible read inside when snapshot is 2**64-1.
-# Returns: OK with *hit, NOT_FOUND (also deleted), WOULD_BLOCK when may_block is False and a block must be
+# Returns: OK with *hit, NOT_FOUND (also deleted), WOULD_BLOCK when may_block is False and a block
+# must be
 # read, MOVED when the partition was split meanwhile (route again), or an error.
 cdef int partition_get(
     Partition* partition, Slice key, uint64_t key_hash, uint64_t snapshot,

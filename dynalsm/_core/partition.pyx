@@ -29,7 +29,6 @@ from dynalsm._core.sync cimport (
     pthread_mutex_unlock,
 )
 from dynalsm._core.version cimport (
-    Version,
     version_empty,
     version_get,
     version_ref,

@@ -1,6 +1,7 @@
 # Opening a directory: manifest, tables, logs. And ending it: what close leaves for the next open.
 #
-# Order: lock -> manifest -> trees and tables -> logs in order -> torn ends cut off, logs synced -> a
+# Order: lock -> manifest -> trees and tables -> logs in order -> torn ends cut off, logs synced ->
+# a
 # new log -> orphans swept. Every step can be repeated after a crash in the middle of it.
 #
 # What the logs may hold (reliability): the records of log n+1 count only if log n is whole, and so
@@ -18,7 +19,7 @@ from dynalsm._core.manifest import Manifest
 from dynalsm._core.state import FILE, FILE_BYTES, LEVEL, UNIQUE_ID, State
 
 from dynalsm._core.coding cimport Slice, slice_of
-from dynalsm._core.commit cimport EngineCore, apply_payload, rotate_locked
+from dynalsm._core.commit cimport apply_payload
 from dynalsm._core.engine cimport Engine, Tree
 from dynalsm._core.memtable cimport RangeList, range_list_add
 from dynalsm._core.partition cimport Partition
@@ -27,12 +28,16 @@ from dynalsm._core.sstable_writer cimport TableInfo
 from dynalsm._core.status cimport END, OK, Failure, failure_clear, raise_failure
 from dynalsm._core.sync cimport (
     atomic_add,
-    atomic_load,
     atomic_store,
-    pthread_mutex_lock,
-    pthread_mutex_unlock,
 )
-from dynalsm._core.version cimport FileMeta, Version, file_create, file_unref, version_edit, version_unref
+from dynalsm._core.version cimport (
+    FileMeta,
+    Version,
+    file_create,
+    file_unref,
+    version_edit,
+    version_unref,
+)
 from dynalsm._core.wal cimport (
     WalReader,
     wal_create,
@@ -456,7 +461,7 @@ def sweep(Engine engine not None):
         table_file(engine.path, record)
         for records in engine.state.files.values() for record in records.values()
     }
-    for root, directories, names in os.walk(os.path.join(engine.path, "data"), topdown=False):
+    for root, _directories, names in os.walk(os.path.join(engine.path, "data"), topdown=False):
         for name in names:
             path = os.path.join(root, name)
             if path not in known:

@@ -19,7 +19,7 @@ import os
 from dynalsm._core import files, jobs, picker
 from dynalsm._core.state import FILE, PARTITION
 
-from dynalsm._core.coding cimport Slice, key_prefix, put_u64_be, slice_of
+from dynalsm._core.coding cimport key_prefix, put_u64_be, slice_of
 from dynalsm._core.commit cimport EngineCore, core_poison
 from dynalsm._core.engine cimport Engine, Tree
 from dynalsm._core.memtable cimport (

@@ -4,7 +4,7 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from dynalsm._core.coding cimport Slice, slice_compare, slice_of
-from dynalsm._core.memtable cimport RangeDelete, RangeList, range_list_add, range_list_free
+from dynalsm._core.memtable cimport RangeDelete, range_list_add, range_list_free
 from dynalsm._core.source cimport Source, SourceOps
 from dynalsm._core.sstable_reader cimport (
     Found,
