@@ -5,12 +5,12 @@
     Error
     ├── StorageError                  the engine: names the file, and the offset where there is one
     │   ├── CorruptionError           bytes on disk are not what was written
-    │   ├── StorageIOError            the operating system refused a read or a write (also an OSError)
+    │   ├── StorageIOError            the system refused a read or a write (also an OSError)
     │   │   └── NoSpaceError          the disk is full; writes are refused until resume()
     │   ├── LockedError               another process holds the directory
-    │   ├── ClosedError               the database, snapshot or cursor is closed (also a RuntimeError)
+    │   ├── ClosedError               database, snapshot or cursor is closed (also RuntimeError)
     │   ├── ReadOnlyError             a write through a read-only handle
-    │   ├── PoisonedError             an fsync failed: no write is accepted until the database is reopened
+    │   ├── PoisonedError             an fsync failed: no write until the database is reopened
     │   ├── ForkedProcessError        the handle was inherited through fork()
     │   ├── FormatError               no dynalsm database, or one written by a newer version
     │   └── StorageLimitError         a key, value or batch beyond the engine's limits

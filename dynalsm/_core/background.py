@@ -1,4 +1,4 @@
-"""The engine's threads: flush, compaction, and the interval sync. Plain threading; the work is in jobs.
+"""The engine's threads: flush, compaction, and the interval sync. The work itself is in jobs.
 
 A worker sleeps on the core's condition, never spins, and looks again at least once a second. A
 failure of a flush is shown to stalled writers and retried with growing pauses (a full disk heals

@@ -181,8 +181,8 @@ def pick_everything(shape: Shape, lower: bytes | None, upper: bytes | None) -> P
         if len(found) == len(chosen):
             break
         chosen = found
-        low = min(low, min(file.smallest for file in chosen.values()))
-        high = max(high, max(file.largest for file in chosen.values()))
+        low = min(low, *(file.smallest for file in chosen.values()))
+        high = max(high, *(file.largest for file in chosen.values()))
     if not chosen:
         return None
     last = {file.file_id for file in shape.levels[LAST_LEVEL]}

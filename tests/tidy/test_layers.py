@@ -24,7 +24,7 @@ RANK = {
     "client": 7,
     "resource": 7,
     "database": 8,
-    "boto": 8,
+    "boto": 9,
     "remote": 8,
     "pytest_plugin": 9,
     "server": 9,
