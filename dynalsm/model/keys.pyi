@@ -1,6 +1,10 @@
 from collections.abc import Iterable, Sequence
 from typing import final
 
+from typing_extensions import disjoint_base
+
+__all__ = ["RANGE_OPERATORS", "IndexKeys", "KeyProblem", "TableKeys", "segment_of"]
+
 RANGE_OPERATORS: frozenset[str]
 
 class KeyProblem(ValueError):
@@ -29,6 +33,7 @@ class KeyProblem(ValueError):
 def segment_of(tree_key: bytes, total: int) -> int:
     """Return the parallel-scan segment (of `total`) that a tree key belongs to."""
 
+@disjoint_base
 class StoredKeys:
     """What the keys of tables and indexes have in common: reading back what was stored."""
 

@@ -16,6 +16,9 @@ def get_attribute(item: bytes, name: str) -> bytes | None:
 def attribute_names(item: bytes) -> list[str]:
     """Return the names of an encoded item's attributes, sorted by their UTF-8 bytes."""
 
+def _probe(what: str, value: bytes, argument: Any) -> Any:
+    """Call one of the C functions of codec.pxd that no Python function needs (for tests)."""
+
 def without(item: bytes, names: Iterable[str]) -> bytes:
     """Return the encoded item without the named attributes."""
 
@@ -32,8 +35,14 @@ def item_from_pairs(attributes: dict[str, bytes]) -> bytes:
 class ItemView(Mapping[str, Any]):
     """A read-only mapping over an encoded item that decodes an attribute when it is asked for."""
 
-    encoded: bytes
+    @property
+    def encoded(self) -> bytes:
+        """The item's bytes."""
+
     def __init__(self, encoded: bytes) -> None: ...
-    def __getitem__(self, name: str) -> Any: ...
+    def __getitem__(self, name: str, /) -> Any: ...
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the value of an attribute, or the default."""
+
     def __iter__(self) -> Iterator[str]: ...
     def __len__(self) -> int: ...

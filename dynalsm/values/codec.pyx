@@ -131,6 +131,30 @@ def attribute_names(bytes item not None):
     return names
 
 
+def _probe(str what, bytes value not None, argument):
+    """Call one of the C functions of codec.pxd that no Python function needs (for tests)."""
+    cdef Node node
+    cdef Node other
+    cdef const uint8_t* end = end_of(value)
+    cdef int found
+    if read_node(start_of(value), end, &node) < 0:
+        damaged()
+    if what == "utf16_units":
+        return utf16_units(node.body, node.size)
+    if what == "count_members":
+        return count_members(&node)
+    if what == "contains_value":
+        return contains_value(&node, end, start_of(argument), <size_t>len(argument))
+    if what == "find_in_list":
+        found = find_in_list(&node, end, argument, &other)
+        return copy_node(&other, end) if found == 1 else found
+    if what == "compare_scalars":
+        if read_node(start_of(argument), end_of(argument), &other) < 0:
+            damaged()
+        return compare_scalars(&node, &other)
+    raise ValueError(f"unknown probe {what!r}")
+
+
 cdef int read_item(bytes item, Node* node) except -1:
     if read_node(start_of(item), end_of(item), node) < 0 or node.tag != TAG_M:
         return damaged()
@@ -150,7 +174,7 @@ cdef const uint8_t* next_pair(const uint8_t* p, const uint8_t* end, Node* key) e
 
 # ---- cutting and joining ------------------------------------------------------------------------
 
-cdef class NameList:
+cdef class _NameList:
     """Names (with encoded values, perhaps) sorted by their bytes; owns what the spans borrow."""
 
     cdef Span* spans             # owned
@@ -216,7 +240,7 @@ cdef int put_named(Buffer* out, const Span* span) except -1:
     return buffer_put(out, PyBytes_AS_STRING(value), <size_t>PyBytes_GET_SIZE(value))
 
 
-cdef bytes filtered(bytes item, NameList names, bint keep):
+cdef bytes filtered(bytes item, _NameList names, bint keep):
     """The item with only the named attributes (keep), or with only the others."""
     cdef Buffer out
     cdef Node node
@@ -251,17 +275,17 @@ cdef bytes filtered(bytes item, NameList names, bint keep):
 
 def without(bytes item not None, names):
     """Return the encoded item without the named attributes."""
-    return filtered(item, NameList(names), False)
+    return filtered(item, _NameList(names), False)
 
 
 def select(bytes item not None, names):
     """Return the encoded item with only the named attributes."""
-    return filtered(item, NameList(names), True)
+    return filtered(item, _NameList(names), True)
 
 
 def merge(bytes item not None, dict attributes not None):
     """Return the encoded item with attributes (name -> encoded value) set or replaced."""
-    cdef NameList names = NameList(attributes)
+    cdef _NameList names = _NameList(attributes)
     cdef Buffer out
     cdef Node node
     cdef Node key

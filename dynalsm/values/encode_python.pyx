@@ -42,7 +42,7 @@ from dynalsm.values.pieces cimport (
 from dynalsm.values.problems import ValueProblem
 
 # The numbers boto3's TypeSerializer takes, and how it refuses the others.
-NATIVE_CONTEXT = Context(
+cdef object NATIVE_CONTEXT = Context(
     Emin=-128, Emax=126, prec=38, traps=[Clamped, Overflow, Inexact, Rounded, Underflow]
 )
 cdef object DECIMAL = Decimal

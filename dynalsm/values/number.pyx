@@ -38,7 +38,7 @@ cdef enum:
     HUGE_INT_BITS = 1000         # an int of more bits is beyond 9.99E+125 for certain
 
 # Exact for every sum or difference of two DynamoDB numbers: 126 + 130 + 38 digits at most.
-EXACT = Context(prec=320, Emin=-9999, Emax=9999, traps=[])
+cdef object EXACT = Context(prec=320, Emin=-9999, Emax=9999, traps=[])
 
 
 cdef int number_from_text(const char* text, Py_ssize_t size, Number* out) noexcept nogil:
@@ -442,7 +442,7 @@ cdef int check_layout(bint wanted) except -1:
 
 
 # In plain form, as decimal_from_layout makes them: one and two words, signs, zeros at the ends.
-LAYOUT_SAMPLES = (
+cdef tuple LAYOUT_SAMPLES = (
     "0", "1", "-7", "10", "1000", "-0.5", "0.001", "149.97", "1791210191482",
     "9999999999999999999", "10000000000000000000", "-12345678901234567890",
     "12345678901234567890123456789012345678", "99999999999999999999999999999999999999",

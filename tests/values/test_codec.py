@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from dynalsm import values
 from dynalsm.values import ValueProblem
+from dynalsm.values.codec import _probe
 from tests.values import format_reader
 from tests.values import strategies as some
 
@@ -210,6 +211,44 @@ def test_merge_refuses_what_is_no_encoded_value() -> None:
         values.merge(b"\x80", {"a": None})  # type: ignore[dict-item]
     with pytest.raises(TypeError):
         values.select(b"\x80", [1])  # type: ignore[list-item]
+
+
+# ---- what only C callers use ----
+
+
+@given(some.values, some.scalars)
+def test_probes_of_containers(value: Any, other: Any) -> None:
+    data = values.encode_value(value)
+    if not isinstance(value, (list, frozenset)):
+        return
+    members = list(value)
+    for member in [*members, other]:
+        one = values.encode_value(member)
+        is_in = one in [values.encode_value(candidate) for candidate in members]
+        assert _probe("contains_value", data, one) == is_in
+    if isinstance(value, frozenset):
+        assert _probe("count_members", data, None) == len(value)
+        assert _probe("find_in_list", data, 0) == -1
+    else:
+        for index, member in enumerate(members):
+            assert _probe("find_in_list", data, index) == values.encode_value(member)
+        assert _probe("find_in_list", data, len(members)) == 0
+
+
+@given(some.texts, some.texts)
+def test_probes_of_text(a: str, b: str) -> None:
+    first, second = values.encode_value(a), values.encode_value(b)
+    assert _probe("utf16_units", first, None) == len(a.encode("utf-16-le")) // 2
+    compared = _probe("compare_scalars", first, second)
+    assert (compared < 0) == (a.encode() < b.encode())
+    assert (compared == 0) == (a == b)
+
+
+def test_probes_of_damaged_bytes() -> None:
+    # A list of two with one element, and a set with half a member.
+    assert _probe("contains_value", b"\x92\xc0\x92", b"\xc3") == -1
+    assert _probe("find_in_list", b"\x92\xa1\xa1", 1) == -1
+    assert _probe("count_members", b"\xc7\x03\x02\xa1a\xa1", None) == -1
 
 
 # ---- ItemView ----
