@@ -180,14 +180,16 @@ def _internal_conditions(conditions: Request | None, form: Form) -> Any:
 
 def expected(request: Request, form: Form) -> Any:
     """Return the condition in Expected, or None."""
-    given = _internal_conditions(request.get("Expected"), form)
-    return bind_expected(given, request.get(_OPERATOR))
+    conditions, operator = request.get("Expected"), request.get(_OPERATOR)
+    if conditions is None and operator is None:
+        return None
+    return bind_expected(_internal_conditions(conditions, form), operator)
 
 
 def attribute_updates(request: Request, form: Form) -> Any:
     """Return the update in AttributeUpdates, or None when there is none or it is empty."""
-    given = _internal_conditions(request.get("AttributeUpdates"), form)
-    return bind_attribute_updates(given) if given else None
+    updates = request.get("AttributeUpdates")
+    return bind_attribute_updates(_internal_conditions(updates, form)) if updates else None
 
 
 def older_filter(request: Request, member: str, form: Form) -> Any:
