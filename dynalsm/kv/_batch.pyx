@@ -111,6 +111,8 @@ cdef class WriteBatch:
         self.check()
         if source.engine is not self.engine:
             raise ValueError("the batches belong to different databases")
+        if size == 0:
+            return
         self.batch.grow(size)
         memcpy(self.batch.payload + self.batch.size, source.batch.payload, size)
         self.batch.size += size

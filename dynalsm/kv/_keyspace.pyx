@@ -7,6 +7,7 @@
 
 cimport cython
 
+from dynalsm.kv import properties
 from dynalsm.kv._batch import WriteBatch
 from dynalsm.kv._iterator import Iterator, RawIterator, key_range
 
@@ -148,6 +149,19 @@ cdef class Keyspace:
         no_membership()
 
     # ------------------------------------------------------------------------------- maintenance
+
+    @property
+    def closed(self):
+        """Whether the database is closed."""
+        return self.engine is None or self.engine.closed
+
+    def stats(self):
+        """Entries, bytes and files by level of this keyspace, as a dict."""
+        return self.tree.stats()
+
+    def get_property(self, name not None):
+        """LevelDB's properties ("leveldb.stats", ...) and b"dynalsm.stats" (JSON), or None."""
+        return properties.get_property(self.engine, self.tree, name)
 
     def compact_range(self, *, start=None, stop=None):
         """Merge the files that hold keys of the range, and drop what is overwritten or deleted."""

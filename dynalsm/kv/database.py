@@ -19,7 +19,6 @@ from typing import Any, Literal, Self
 
 from dynalsm import errors
 from dynalsm._core import Engine, Tree
-from dynalsm.kv import properties
 from dynalsm.kv._keyspace import Keyspace
 from dynalsm.kv.exceptions import Error, LockedError, UnsupportedError
 
@@ -115,11 +114,6 @@ class DB(Keyspace):
 
     # ------------------------------------------------------------------------ opening and closing
 
-    @property
-    def closed(self) -> bool:
-        """Whether close() was called."""
-        return bool(self._engine.closed)
-
     def close(self) -> None:
         """Close the database and everything made from it. Idempotent; from any thread."""
         self._engine.close()
@@ -184,15 +178,6 @@ class DB(Keyspace):
             raise KeyError(f"there is no keyspace {name!r}") from None
 
     # --------------------------------------------------------------------------------- the whole
-
-    def get_property(self, name: bytes) -> bytes | None:
-        """LevelDB's properties ("leveldb.stats", ...) and b"dynalsm.stats" (JSON), or None."""
-        return properties.get_property(self._engine, self.tree_stats, name)
-
-    def tree_stats(self) -> dict[str, Any]:
-        """Entries, bytes and files by level of the default keyspace."""
-        statistics: dict[str, Any] = self._engine.stats()["trees"][DEFAULT_TREE]
-        return statistics
 
     def stats(self) -> dict[str, Any]:
         """What the engine holds and has done: memory, cache, amplification, stalls, levels, ..."""

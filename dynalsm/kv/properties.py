@@ -4,37 +4,33 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from typing import Any
 
-from dynalsm._core import Engine
+from dynalsm._core import Engine, Tree
 
 MIB = 1 << 20
 
 
-def get_property(
-    engine: Engine, tree_stats: Callable[[], dict[str, Any]], name: bytes
-) -> bytes | None:
-    """The value of a property, or None for an unknown one. Raises TypeError for a name not bytes.
+def get_property(engine: Engine, tree: Tree, name: bytes) -> bytes | None:
+    """The value of a property, or None for an unknown one. Raises TypeError, ClosedError.
 
-    `tree_stats` gives the statistics of the tree that level properties are about."""
+    Properties of levels and files are about `tree`."""
     if not isinstance(name, bytes):
         raise TypeError(f"a property's name is bytes, not {type(name).__name__}")
-    if engine.closed:
-        engine.snapshot()  # raises what a closed engine raises
-    if name == b"dynalsm.stats":
-        return json.dumps(engine.stats()).encode()
+    partitions = tree.partitions()
     if name == b"leveldb.stats":
-        return _stats_text(tree_stats()).encode()
+        return _stats_text(tree.stats()).encode()
     if name == b"leveldb.sstables":
-        return _files_text(engine).encode()
+        return _files_text(partitions).encode()
     if name == b"leveldb.approximate-memory-usage":
         memory = engine.stats()["memory"]
         return str(sum(size for part, size in memory.items() if part != "budget")).encode()
+    if name == b"dynalsm.stats":
+        return json.dumps(engine.stats()).encode()
     if found := re.fullmatch(rb"leveldb\.num-files-at-level(\d+)", name):
-        levels = tree_stats()["levels"]
         level = int(found[1])
-        return str(levels[level]["files"]).encode() if level < len(levels) else None
+        if level < len(partitions[0]["levels"]):
+            return str(sum(len(each["levels"][level]) for each in partitions)).encode()
     return None
 
 
@@ -46,12 +42,11 @@ def _stats_text(statistics: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _files_text(engine: Engine) -> str:
-    parts = engine.tree("kv").partitions()
+def _files_text(partitions: list[dict[str, Any]]) -> str:
     lines = []
-    for number in range(len(parts[0]["levels"])):
-        lines.append(f"--- level {number} ---")
-        for part in parts:
-            for file in part["levels"][number]:
+    for level in range(len(partitions[0]["levels"])):
+        lines.append(f"--- level {level} ---")
+        for partition in partitions:
+            for file in partition["levels"][level]:
                 lines.append(f" {file['file']}:{file['bytes']}[{file['entries']} entries]")
     return "\n".join(lines) + "\n"
