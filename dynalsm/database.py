@@ -199,16 +199,6 @@ class Database:
         self._check_open()
         self.engine.compact()
 
-    def checkpoint(self, path: str | os.PathLike[str]) -> None:
-        """Write a consistent copy of the database into a new directory, while writes go on."""
-        self._check_open()
-        self.engine.checkpoint(os.fspath(path))
-
-    def verify(self) -> Any:
-        """Read and check every byte on disk. Raises: errors.CorruptionError."""
-        self._check_open()
-        return self.engine.verify()
-
     def spawn(self, name: str, run: Callable[[], None]) -> threading.Thread:
         """Start a background thread; it must end soon after `stopping` is set."""
         thread = threading.Thread(target=run, name=f"dynalsm-{name}", daemon=True)

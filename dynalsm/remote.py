@@ -132,14 +132,6 @@ class RemoteDatabase(Database):
         """Raise: there is no engine here."""
         self._refuse("compact")
 
-    def checkpoint(self, path: object) -> NoReturn:
-        """Raise: there is no engine here."""
-        self._refuse("checkpoint")
-
-    def verify(self) -> NoReturn:
-        """Raise: there is no engine here."""
-        self._refuse("verify")
-
     def _refuse(self, what: str) -> NoReturn:
         raise NotEmbeddedError(f"{self.path} is an endpoint: {what}() needs a database directory")
 

@@ -1,9 +1,8 @@
-"""Commands on the directory itself: stats, verify, compact, checkpoint."""
+"""Commands on the directory itself: stats, compact."""
 
 from __future__ import annotations
 
 import time
-from importlib.util import find_spec
 from typing import Annotated, Any
 
 import typer
@@ -15,12 +14,9 @@ DirectoryArgument = Annotated[str, typer.Argument(help="Database directory.")]
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Add the commands of this module, as far as the engine in use can do them."""
+    """Add the commands of this module."""
     app.command()(stats)
     app.command()(compact)
-    for command, module in ((verify, "verify"), (checkpoint, "checkpoint")):
-        if find_spec(f"dynalsm._core.{module}") is not None:
-            app.command()(command)
 
 
 def stats(path: DirectoryArgument, json: JsonOption = False) -> None:
@@ -51,20 +47,6 @@ def stats(path: DirectoryArgument, json: JsonOption = False) -> None:
     )
 
 
-def verify(path: DirectoryArgument, json: JsonOption = False) -> None:
-    """Read every byte of the database and check it; exit code 1 when something is damaged."""
-    import dynalsm
-
-    with dynalsm.open(path, read_only=True) as database:
-        started = time.perf_counter()
-        report = database.verify()
-        seconds = time.perf_counter() - started
-    if json:
-        output.print_json(report)
-    else:
-        output.console.print(f"verified in {output.duration_text(seconds)}: everything is whole")
-
-
 def compact(path: DirectoryArgument) -> None:
     """Merge every tree down to its last level."""
     import dynalsm
@@ -75,18 +57,6 @@ def compact(path: DirectoryArgument) -> None:
             database.flush()
             database.compact()
         output.console.print(f"compacted in {output.duration_text(time.perf_counter() - started)}")
-
-
-def checkpoint(
-    path: DirectoryArgument,
-    target: Annotated[str, typer.Argument(help="A directory that does not exist yet.")],
-) -> None:
-    """Copy the database as it is now, with hard links where the disk allows."""
-    import dynalsm
-
-    with dynalsm.open(path, create=False) as database:
-        database.checkpoint(target)
-    output.console.print(f"checkpoint written to {target}")
 
 
 def _flat(figures: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:

@@ -65,10 +65,7 @@ def test_changes_over_http(db: Database, remote: Database) -> None:
 
 
 def test_what_needs_an_engine_says_so(remote: Database) -> None:
-    asks: list[Any] = [
-        remote.stats, remote.flush, remote.compact, remote.snapshot, remote.verify,
-        lambda: remote.checkpoint("x"),
-    ]  # fmt: skip
+    asks: list[Any] = [remote.stats, remote.flush, remote.compact, remote.snapshot]
     for ask in asks:
         with pytest.raises(NotEmbeddedError, match="is an endpoint"):
             ask()
