@@ -109,19 +109,9 @@ class Verifier:
 
     def verify(self, request: Request) -> AccessKey:
         """Return the key that signed the request. Raises: the ApiError of reference 12."""
-        header = request.headers.get(b"authorization", b"")
-        query = request.url.partition(b"?")[2]
-        if b"X-Amz-Algorithm" in query and header:
-            raise errors.InvalidSignatureException(
-                "Found both 'X-Amz-Algorithm' as a query-string param and 'Authorization' as "
-                "HTTP header."
-            )
-        if not header.startswith(b"AWS4-"):
-            raise errors.MissingAuthenticationTokenException(
-                "Request is missing Authentication Token"
-            )
-        fields = _authorization_fields(header, request)
+        fields = self.read_fields(request)
         _check_signed_headers(fields["SignedHeaders"])
+        _check_algorithm(request)
         key_id, date, region = self._scope(fields["Credential"], request)
         key = self._keys.get(key_id)
         if key is None:
@@ -136,6 +126,26 @@ class Verifier:
                 "documentation for details."
             )
         return key
+
+    def read_fields(self, request: Request) -> dict[str, str]:
+        """Return the parts of the signature. Raises: it is missing, incomplete or not of now.
+
+        observed (alternator): a signature that has expired is refused before its scope.
+        """
+        header = request.headers.get(b"authorization", b"")
+        query = request.url.partition(b"?")[2]
+        if b"X-Amz-Algorithm" in query and header:
+            raise errors.InvalidSignatureException(
+                "Found both 'X-Amz-Algorithm' as a query-string param and 'Authorization' as "
+                "HTTP header."
+            )
+        if not header.startswith(b"AWS4-"):
+            raise errors.MissingAuthenticationTokenException(
+                "Request is missing Authentication Token"
+            )
+        fields = _authorization_fields(header, request)
+        self._check_age(_sent_at(request))
+        return fields
 
     def _scope(self, credential: str, request: Request) -> tuple[str, str, str]:
         parts = credential.split("/")
@@ -161,7 +171,6 @@ class Verifier:
             )
         if problems:
             raise errors.InvalidSignatureException("".join(problems))
-        self._check_age(sent)
         return key_id, date, region
 
     def _check_age(self, sent: datetime) -> None:
@@ -206,6 +215,21 @@ class Verifier:
             kept = self._signing_keys if len(self._signing_keys) < CACHED_SIGNING_KEYS else {}
             self._signing_keys = {**kept, name: found}
         return found
+
+
+class AnonymousVerifier(Verifier):
+    """Checks what can be checked of a signature without knowing any key."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        super().__init__((), clock)
+
+    def verify(self, request: Request) -> AccessKey:
+        """Refuse a signature that could not be right whoever signed it."""
+        fields = self.read_fields(request)
+        _check_signed_headers(fields["SignedHeaders"])
+        _check_algorithm(request)
+        key_id, _, _ = self._scope(fields["Credential"], request)
+        return AccessKey(key_id, "")
 
 
 def authorize(
@@ -261,8 +285,9 @@ def _deny(key: AccessKey, operation: str, region: str, account_id: str, table: s
 def _authorization_fields(header: bytes, request: Request) -> dict[str, str]:
     text = header.decode("latin-1")
     fields = {}
-    for part in text.partition(" ")[2].split(","):
-        name, _, value = part.strip().partition("=")
+    # observed (alternator): commas, blanks or both stand between the parts.
+    for part in re.split(r"[,\s]+", text.partition(" ")[2]):
+        name, _, value = part.partition("=")
         fields[name] = value
     missing = [
         f"Authorization header requires '{name}' parameter. "
@@ -283,6 +308,15 @@ def _check_signed_headers(signed: str) -> None:
     for name in NEEDED_HEADERS - set(signed.split(";")):
         raise errors.InvalidSignatureException(
             f"'{name}' must be a 'SignedHeader' in the AWS Authorization."
+        )
+
+
+def _check_algorithm(request: Request) -> None:
+    algorithm = request.headers[b"authorization"].partition(b" ")[0]
+    if algorithm != ALGORITHM:
+        raise errors.IncompleteSignatureException(
+            f"Unsupported AWS 'algorithm': '{algorithm.decode('latin-1')}' "
+            f"(only {ALGORITHM.decode()} for now). "
         )
 
 

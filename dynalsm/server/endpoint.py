@@ -48,6 +48,10 @@ HEAD = (
     b"HTTP/1.1 %d %s\r\n%sContent-Type: %s\r\nx-amzn-RequestId: %s\r\n%s"
     b"Content-Length: %d\r\n\r\n%s"
 )
+CORS_HEAD = (
+    b"Access-Control-Allow-Origin: *\r\nAccess-Control-Expose-Headers: %s\r\n"
+    % wire.EXPOSED_HEADERS
+)
 
 
 class Slot:
@@ -136,6 +140,9 @@ class Connection(asyncio.Protocol):
         name = name.lower()
         value = value or b""
         if name in self.headers:
+            if name == b"accept-encoding":
+                # observed (alternator): all lines are signed, but only the first one counts.
+                self.headers.setdefault(wire.FIRST_ENCODINGS, self.headers[name])
             value = self.headers[name] + b"," + value
         self.headers[name] = value
 
@@ -404,20 +411,26 @@ class Server:
     def frame(self, reply: Reply, request: Request | None, close: bool = False) -> bytes:
         """Return the bytes of a reply. May be called from worker threads."""
         accepted = b"" if request is None else request.headers.get(b"accept-encoding", b"")
-        if accepted and accepted != b"identity":
+        if request is not None and accepted and accepted != b"identity":
+            accepted = request.headers.get(wire.FIRST_ENCODINGS, accepted)
             reply = wire.compressed(reply, accepted)
         extra = b"".join(b"%s: %s\r\n" % header for header in reply.headers)
         if request is not None and b"origin" in request.headers:
-            extra += b"Access-Control-Allow-Origin: *\r\n"
+            extra += CORS_HEAD
         if reply.has_checksum:
             extra += b"x-amz-crc32: %s\r\n" % wire.checksum(reply.body)
         if close:
             extra += b"Connection: close\r\n"
+        kind = reply.content_type
+        if kind is wire.CONTENT_TYPE and request is not None:
+            # observed (dynalite): the type of the request, application/json when it has none.
+            asked = request.headers.get(b"content-type", b"")
+            kind = kind if asked == kind else wire.reply_type(asked) or wire.JSON_TYPE
         return HEAD % (
             reply.status,
             wire.STATUS_TEXT[reply.status],
             self._common_head(),
-            reply.content_type,
+            kind,
             wire.request_id(),
             extra,
             len(reply.body),

@@ -1,13 +1,17 @@
 """DynamoDB's JSON 1.0 protocol without any network: bytes in, status and bytes out.
 
 What is here is pure apart from the call into the database, so the HTTP server and the in-process
-boto3 session share it. Layer order (reference 12): content type, JSON, target, signature, types.
+boto3 session share it. Layer order (reference 12): path, content type, encoding, JSON, target,
+signature, types. An empty body is refused only after the signature (observed: dynalite,
+alternator), so that even where signatures are not checked otherwise, what is refused anyway gets
+the answer of AWS.
 
 Thread safety: a Service may be used by many threads at once.
 """
 
 from __future__ import annotations
 
+import functools
 import gzip
 import itertools
 import logging
@@ -35,8 +39,8 @@ log = logging.getLogger("dynalsm.server")
 BODY_LIMIT_BYTES = 16 * 1024 * 1024
 COMPRESS_FROM_BYTES = 4096
 CONTENT_TYPE = b"application/x-amz-json-1.0"
-# AWS takes the second as well; charset and other parameters after ";" do not matter.
-CONTENT_TYPES = frozenset({CONTENT_TYPE, b"application/json"})
+# AWS takes it as well; charset and other parameters after ";" do not matter.
+JSON_TYPE = b"application/json"
 _SERVICE_TARGETS = {
     "dynamodb": b"DynamoDB_20120810.",
     "dynamodbstreams": b"DynamoDBStreams_20120810.",
@@ -55,6 +59,11 @@ STATUS_TEXT = {
     500: b"Internal Server Error",
     503: b"Service Unavailable",
 }
+# observed (alternator): the headers that a browser's script may read of a reply.
+EXPOSED_HEADERS = b"x-amzn-RequestId,x-amzn-ErrorType,x-amzn-ErrorMessage,Date"
+# The first of several Accept-Encoding lines, where there are several; no header can be called so.
+FIRST_ENCODINGS = b":accept-encoding"
+ENCODINGS = (b"gzip", b"deflate")  # in the order of preference
 # The tail of every request id is a counter; the head tells processes apart.
 _ID_HEAD = os.urandom(16).hex().upper()
 _id_tail = itertools.count(int.from_bytes(os.urandom(6), "big"))
@@ -117,9 +126,11 @@ class Service:
     def parse(self, request: Request) -> Job | Reply:
         """Turn a request into a job, or into the reply it gets without one."""
         headers = request.headers
-        if request.method != b"POST":
-            return self._page(request)
-        if content_type(headers.get(b"content-type", b"")) not in CONTENT_TYPES:
+        is_plain = request.method == b"POST" and request.url == b"/"
+        if not is_plain and (page := self._page(request)) is not None:
+            return page
+        # observed (dynalite): without a body the content type does not matter.
+        if request.body and reply_type(headers.get(b"content-type", b"")) is None:
             return Reply(404, UNKNOWN_PAGE, b"application/xml")
         try:
             body = decoded_body(request)
@@ -155,16 +166,22 @@ class Service:
         return job if isinstance(job, Reply) else self.run(job)
 
     def _job(self, request: Request, body: bytes) -> Job:
-        try:
-            parameters = orjson.loads(body)
-        except orjson.JSONDecodeError:
-            raise errors.SerializationException() from None
+        parameters = None
+        if body:
+            try:
+                parameters = orjson.loads(body)
+            except orjson.JSONDecodeError:
+                raise errors.SerializationException() from None
         operation = TARGETS.get(request.headers.get(b"x-amz-target", b""))
         if operation is None:
             raise errors.UnknownOperationException()
         if self.verifier is not None:
             key = self.verifier.verify(request)
             self._authorize(key, operation, parameters)
+        if not body:
+            if self.verifier is None:
+                anonymous_verifier().verify(request)
+            raise errors.SerializationException()
         if not isinstance(parameters, dict):
             raise errors.SerializationException("Unexpected value type in payload")
         return Job(operation, parameters, len(body))
@@ -175,14 +192,28 @@ class Service:
         settings = self.database.settings
         authorize(key, operation, parameters, settings.region, settings.account_id)
 
-    def _page(self, request: Request) -> Reply:
-        path = request.url.partition(b"?")[0]
-        if request.method == b"OPTIONS":
+    def _page(self, request: Request) -> Reply | None:
+        """Answer what is no operation; None for an operation with more than a plain path."""
+        path = path_of(request.url)
+        if request.method == b"OPTIONS" and b"origin" in request.headers:
             return Reply(200, b"", b"text/plain", preflight_headers(request.headers))
+        if request.method == b"POST":
+            if path == b"/":
+                return None
+            if self.verifier is not None:
+                return self._forged_page(self.verifier, request)
         if request.method == b"GET" and path == b"/":
             return self._health
         if request.method == b"GET" and path == METRICS_PATH and self.metrics is not None:
             return self._metrics_page(self.metrics)
+        return Reply(404, UNKNOWN_PAGE, b"application/xml")
+
+    def _forged_page(self, verifier: Verifier, request: Request) -> Reply:
+        """Answer an operation with another path; the path is signed, so that comes first."""
+        try:
+            verifier.verify(request)
+        except errors.ApiError as error:
+            return error_reply(error)
         return Reply(404, UNKNOWN_PAGE, b"application/xml")
 
     def _metrics_page(self, metrics: Metrics) -> Reply:
@@ -193,37 +224,61 @@ class Service:
             return Reply(503, text.encode(), b"text/plain")
 
 
-def content_type(value: bytes) -> bytes:
-    """Return a content type without its parameters."""
-    return value if value == CONTENT_TYPE else value.partition(b";")[0].strip().lower()
+def reply_type(value: bytes) -> bytes | None:
+    """Return the content type of the answer to this one; None when it is none of DynamoDB's."""
+    if value == CONTENT_TYPE:
+        return CONTENT_TYPE
+    kind = value.partition(b";")[0].strip().lower()
+    if kind == CONTENT_TYPE:
+        return CONTENT_TYPE
+    return JSON_TYPE if kind == JSON_TYPE else None
 
 
 def decoded_body(request: Request) -> bytes:
     """Return the body without its Content-Encoding. Raises: BodyTooLarge, InternalServerError."""
     encoding = request.headers.get(b"content-encoding")
-    if encoding is None or encoding == b"identity" or not request.body:
+    if encoding is None or encoding == b"identity":
         return request.body
     encoding = encoding.strip().lower()
     if encoding == b"gzip":
-        return inflate(request.body, 16 + zlib.MAX_WBITS)
+        return gunzip(request.body)
     if encoding == b"deflate":
-        return inflate(request.body, zlib.MAX_WBITS)
+        return whole(*inflate(request.body, zlib.MAX_WBITS, BODY_LIMIT_BYTES))
     # observed: AWS answers an encoding it cannot undo with its internal error.
     raise errors.InternalServerError()
 
 
-def inflate(body: bytes, window_bits: int) -> bytes:
-    """Decompress, but never beyond the body limit."""
+def gunzip(body: bytes) -> bytes:
+    """Decompress the members of a gzip file; there may be several, one after the other."""
+    parts = []
+    left_bytes = BODY_LIMIT_BYTES
+    while True:
+        part, body = inflate(body, 16 + zlib.MAX_WBITS, left_bytes)
+        parts.append(part)
+        left_bytes -= len(part)
+        if not body:
+            return b"".join(parts)
+
+
+def inflate(body: bytes, window_bits: int, limit_bytes: int) -> tuple[bytes, bytes]:
+    """Decompress one stream; return it and what follows it. Raises: BodyTooLarge, ..."""
     inflater = zlib.decompressobj(window_bits)
     try:
-        whole = inflater.decompress(body, BODY_LIMIT_BYTES + 1)
+        plain = inflater.decompress(body, limit_bytes + 1)
     except zlib.error:
         raise errors.InternalServerError() from None
-    if len(whole) > BODY_LIMIT_BYTES:
+    if len(plain) > limit_bytes:
         raise BodyTooLarge
-    if not inflater.eof or inflater.unused_data:
+    if not inflater.eof:
         raise errors.InternalServerError()
-    return whole
+    return plain, inflater.unused_data
+
+
+def whole(plain: bytes, rest: bytes) -> bytes:
+    """Return what was decompressed when nothing follows it."""
+    if rest:
+        raise errors.InternalServerError()
+    return plain
 
 
 def compressed(reply: Reply, accepted: bytes) -> Reply:
@@ -233,15 +288,71 @@ def compressed(reply: Reply, accepted: bytes) -> Reply:
     """
     if len(reply.body) < COMPRESS_FROM_BYTES:
         return reply
-    wanted = [part.partition(b";")[0].strip() for part in accepted.lower().split(b",")]
-    if b"gzip" in wanted:
-        body, name = gzip.compress(reply.body, 1, mtime=0), b"gzip"
-    elif b"deflate" in wanted:
-        body, name = zlib.compress(reply.body, 1), b"deflate"
-    else:
+    name = chosen_encoding(accepted)
+    if name is None:
         return reply
+    if name == b"gzip":
+        body = gzip.compress(reply.body, 1, mtime=0)
+    else:
+        body = zlib.compress(reply.body, 1)
     headers = [*reply.headers, (b"Content-Encoding", name), (b"x-amz-crc32", checksum(reply.body))]
     return Reply(reply.status, body, reply.content_type, headers, has_checksum=False)
+
+
+@functools.lru_cache(maxsize=64)
+def chosen_encoding(accepted: bytes) -> bytes | None:
+    """Return the encoding that a client likes best, or None to send the plain body.
+
+    observed (alternator): the first of equally liked encodings wins, a named one before "*";
+    "identity" counts for nothing, whatever its weight.
+    """
+    chosen, chosen_weight, any_weight = None, 0.0, 0.0
+    named = set()
+    for entry in accepted.lower().split(b","):
+        name, _, rest = entry.partition(b";")
+        name = name.strip()
+        if name == b"*":
+            any_weight = max(any_weight, encoding_weight(rest))
+        elif name in ENCODINGS:
+            named.add(name)
+            weight = encoding_weight(rest)
+            if weight > chosen_weight:
+                chosen, chosen_weight = name, weight
+    if any_weight > chosen_weight:
+        return next((name for name in ENCODINGS if name not in named), chosen)
+    return chosen
+
+
+def encoding_weight(parameters: bytes) -> float:
+    """Return the weight of an encoding, 0 to 1.
+
+    observed (alternator): the first "q=" counts wherever it stands, and what is no number is 1.
+    """
+    _, found, text = parameters.partition(b"q=")
+    if not found:
+        return 1.0
+    try:
+        weight = float(text.partition(b";")[0])
+    except ValueError:
+        return 1.0
+    return min(max(weight, 0.0), 1.0)
+
+
+def path_of(url: bytes) -> bytes:
+    """Return the path of a request line's target, which may be a whole URL (through a proxy)."""
+    if not url.startswith(b"/"):
+        _, found, rest = url.partition(b"://")
+        if found:
+            url = b"/" + rest.partition(b"/")[2]
+    return url.partition(b"?")[0] or b"/"
+
+
+@functools.cache
+def anonymous_verifier() -> Verifier:
+    """Return a verifier that knows nobody, for requests that are refused anyway."""
+    from dynalsm.server.auth import AnonymousVerifier
+
+    return AnonymousVerifier()
 
 
 def checksum(body: bytes) -> bytes:
@@ -280,13 +391,11 @@ def too_large() -> Reply:
 
 def preflight_headers(asked: Mapping[bytes, bytes]) -> list[tuple[bytes, bytes]]:
     """Return the headers that let a browser's script call from another origin."""
-    headers = []
+    headers = [(b"Access-Control-Max-Age", b"172800")]
     for name, question in (
         (b"Access-Control-Allow-Headers", b"access-control-request-headers"),
         (b"Access-Control-Allow-Methods", b"access-control-request-method"),
     ):
         if question in asked:
             headers.append((name, asked[question]))
-    if headers or b"origin" in asked:
-        headers.append((b"Access-Control-Max-Age", b"172800"))
     return headers

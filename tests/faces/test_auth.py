@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,14 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from dynalsm import errors
-from dynalsm.server.auth import AccessKey, Verifier, authorize, load_keys, table_names
+from dynalsm.server.auth import (
+    AccessKey,
+    AnonymousVerifier,
+    Verifier,
+    authorize,
+    load_keys,
+    table_names,
+)
 from dynalsm.server.wire import Request
 
 KEY = AccessKey("AKID", "secret")
@@ -92,6 +100,41 @@ def test_a_short_credential() -> None:
         verify(request)
 
 
+def test_blanks_commas_or_both_stand_between_the_parts() -> None:
+    # observed (alternator): all of them are taken.
+    for between in (b" ", b",", b" , ", b",\t"):
+        request = signed()
+        header = request.headers[b"authorization"]
+        assert header.count(b", ") == 2
+        request.headers[b"authorization"] = header.replace(b", ", between)
+        assert verify(request) is KEY
+
+
+def test_another_algorithm() -> None:
+    request = signed()
+    header = request.headers[b"authorization"].replace(b"SHA256", b"SHA1", 1)
+    request.headers[b"authorization"] = header
+    with pytest.raises(errors.IncompleteSignatureException, match="'AWS4-HMAC-SHA1'"):
+        verify(request)
+
+
+def test_a_signature_is_too_old_before_anything_else_is_wrong_with_it() -> None:
+    request = signed(service="s3", key="NOBODY")
+    request.headers[b"authorization"] = request.headers[b"authorization"].replace(b"host;", b"")
+    with pytest.raises(errors.InvalidSignatureException, match="Signature expired"):
+        verify(request, clock=lambda: time.time() + 3600)
+    with pytest.raises(errors.InvalidSignatureException, match="must be a 'SignedHeader'"):
+        verify(request)
+
+
+def test_a_verifier_that_knows_nobody_checks_the_form() -> None:
+    assert AnonymousVerifier().verify(signed(key="NOBODY")).id == "NOBODY"
+    with pytest.raises(errors.InvalidSignatureException, match="correct service"):
+        AnonymousVerifier().verify(signed(service="s3"))
+    with pytest.raises(errors.InvalidSignatureException, match="Signature expired"):
+        AnonymousVerifier(clock=lambda: time.time() + 3600).verify(signed())
+
+
 def test_another_service() -> None:
     with pytest.raises(errors.InvalidSignatureException, match="correct service: 'dynamodb'"):
         verify(signed(service="s3"))
@@ -134,8 +177,6 @@ def test_what_decides_the_operation_must_be_signed(name: str) -> None:
     ("minutes", "text"), [(16, "Signature expired"), (-16, "Signature not yet current")]
 )
 def test_the_clock(minutes: int, text: str) -> None:
-    import time
-
     with pytest.raises(errors.InvalidSignatureException, match=text):
         verify(signed(), clock=lambda: time.time() + minutes * 60)
     verify(signed(), clock=lambda: time.time() + (minutes - minutes // abs(minutes) * 2) * 60)

@@ -294,8 +294,17 @@ def test_health_cors_and_head(fixture: Fixture) -> None:
     status, headers, body = client.receive()
     assert (status, body) == (200, b"healthy: dynamodb.us-east-1.amazonaws.com ")
     assert headers["access-control-allow-origin"] == "*"
+    assert "x-amzn-RequestId" in headers["access-control-expose-headers"]
     client.socket.sendall(b"GET /other HTTP/1.1\r\n\r\n")
     assert client.receive()[0] == 404
+
+
+@pytest.mark.parametrize("kind", ["application/json", "application/x-amz-json-1.0"])
+def test_a_reply_has_the_content_type_of_its_request(fixture: Fixture, kind: str) -> None:
+    client = fixture.connect()
+    text = request_bytes("ListTables", {})
+    client.socket.sendall(text.replace(b"application/x-amz-json-1.0", kind.encode()))
+    assert client.receive()[1]["content-type"] == kind
 
 
 def test_a_large_reply_is_compressed_when_asked(fixture: Fixture) -> None:
@@ -303,6 +312,12 @@ def test_a_large_reply_is_compressed_when_asked(fixture: Fixture) -> None:
     client.send("ListTables", {"Limit": 10_000}, Accept_Encoding="gzip")
     _, headers, body = client.receive()
     assert headers["content-encoding"] == "gzip"
+    # Of several lines the first one counts (observed: alternator).
+    text = request_bytes("ListTables", {"Limit": 10_000}, Accept_Encoding="identity")
+    client.socket.sendall(text.replace(b"\r\n", b"\r\nAccept-Encoding: deflate\r\n", 1))
+    assert client.receive()[1]["content-encoding"] == "deflate"
+    client.socket.sendall(text.replace(b"identity", b"identity\r\nAccept-Encoding: deflate"))
+    assert "content-encoding" not in client.receive()[1]
     plain = zlib.decompress(body, 31)
     assert headers["x-amz-crc32"] == str(zlib.crc32(plain))
 

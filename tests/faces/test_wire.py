@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
 import zlib
 from typing import Any
 
@@ -61,10 +62,46 @@ def test_an_unknown_target_is_no_operation(target: bytes) -> None:
     assert fields(reply) == {"__type": "com.amazon.coral.service#UnknownOperationException"}
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b'{"a": NaN}', b"{}x"])
+@pytest.mark.parametrize("body", [b"{", b"\xff", b'{"a": NaN}', b"{}x"])
 def test_a_body_that_is_no_json_is_a_serialization_error_without_text(body: bytes) -> None:
     reply = service().answer(post(body, target=b"nonsense"))  # JSON comes before the target
     assert (reply.status, fields(reply)) == (400, {"__type": SERIALIZATION})
+
+
+def test_no_body_comes_after_the_target_and_the_signature() -> None:
+    # observed (dynalite, alternator); a signature that nobody checks must still look like one.
+    empty = service().answer(post(b"", target=b"nonsense"))
+    assert fields(empty)["__type"].endswith("#UnknownOperationException")
+    request = post(b"")
+    assert fields(service().answer(request))["message"] == "Request is missing Authentication Token"
+    request.headers[b"authorization"] = b"AWS4-"
+    assert fields(service().answer(request))["__type"].endswith("#IncompleteSignatureException")
+    request.headers |= signed(b"20170101T000000Z")
+    assert fields(service().answer(request))["message"].startswith("Signature expired: ")
+    request.headers |= signed(b"29990101T000000Z")
+    assert fields(service().answer(request))["message"].startswith("Signature not yet current: ")
+    request.headers |= signed(time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()).encode())
+    assert fields(service().answer(request)) == {"__type": SERIALIZATION}
+
+
+def signed(date: bytes) -> dict[bytes, bytes]:
+    scope = b"any/%s/us-east-1/dynamodb/aws4_request" % date[:8]
+    names = b"host;x-amz-target"
+    text = b"AWS4-HMAC-SHA256 Credential=%s,SignedHeaders=%s,Signature=0" % (scope, names)
+    return {b"x-amz-date": date, b"authorization": text}
+
+
+def test_another_path_is_no_operation() -> None:
+    def answer(url: bytes) -> int:
+        return service().answer(Request(b"POST", url, post().headers, b"{}")).status
+
+    assert [answer(url) for url in (b"/x", b"/x?y", b"x", b"//")] == [404] * 4
+    assert [answer(url) for url in (b"/", b"/?x=/y", b"http://h:1/", b"http://h")] == [200] * 4
+
+
+def test_without_a_body_the_content_type_does_not_matter() -> None:
+    reply = service().answer(Request(b"POST", b"/", {}, b""))
+    assert fields(reply)["__type"].endswith("#UnknownOperationException")
 
 
 def test_json_that_is_no_object_is_a_serialization_error() -> None:
@@ -109,6 +146,8 @@ def test_options_echoes_what_was_asked() -> None:
         b"Access-Control-Allow-Methods": b"POST",
         b"Access-Control-Max-Age": b"172800",
     }
+    # Without an origin it is no question of a browser.
+    assert service().answer(Request(b"OPTIONS", b"/", {}, b"")).status == 404
 
 
 @pytest.mark.parametrize(
@@ -173,7 +212,14 @@ def test_a_mistake_of_ours_tells_the_client_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("encoding", "body"),
-    [(b"gzip", gzip.compress(b'{"Limit": 1}')), (b"deflate", zlib.compress(b'{"Limit": 1}'))],
+    [
+        (b"gzip", gzip.compress(b'{"Limit": 1}')),
+        # A gzip file may have several members, even empty ones.
+        (b"gzip", b"".join(map(gzip.compress, (b'{"Lim', b"", b'it": 1}')))),
+        (b" GZIP ", gzip.compress(b'{"Limit": 1}')),
+        (b"deflate", zlib.compress(b'{"Limit": 1}')),
+        (b"identity", b'{"Limit": 1}'),
+    ],
 )
 def test_compressed_requests(encoding: bytes, body: bytes) -> None:
     reply = service().answer(post(body, content_encoding=encoding))
@@ -186,6 +232,10 @@ def test_compressed_requests(encoding: bytes, body: bytes) -> None:
         (b"gzip", b"not gzip"),
         (b"gzip", gzip.compress(b"{}")[:-3]),  # cut off
         (b"gzip", gzip.compress(b"{}") + b"x"),  # more behind it
+        (b"gzip", gzip.compress(b"{}") + gzip.compress(b" ")[:-1]),
+        (b"gzip", b""),
+        (b"deflate", b""),
+        (b"deflate", zlib.compress(b"{") + zlib.compress(b"}")),  # zlib has no members
         (b"deflate", b"\x00\x01"),
         (b"br", b"{}"),
     ],
@@ -199,6 +249,8 @@ def test_broken_compression_is_an_internal_error(encoding: bytes, body: bytes) -
 def test_a_body_that_unpacks_beyond_the_limit_is_too_large() -> None:
     bomb = gzip.compress(b" " * (wire.BODY_LIMIT_BYTES + 1))
     assert service().answer(post(bomb, content_encoding=b"gzip")).status == 413
+    halves = gzip.compress(b" " * (wire.BODY_LIMIT_BYTES // 2)) * 2 + gzip.compress(b"{}")
+    assert service().answer(post(halves, content_encoding=b"gzip")).status == 413
     full = gzip.compress(b"{}" + b" " * (wire.BODY_LIMIT_BYTES - 2))
     assert service().answer(post(full, content_encoding=b"gzip")).status == 200
 
@@ -227,6 +279,39 @@ def test_large_replies_are_compressed_when_asked(
 def test_other_replies_stay_as_they_are(size: int, accepted: bytes) -> None:
     plain = Reply(200, b"x" * size)
     assert wire.compressed(plain, accepted) is plain
+
+
+@pytest.mark.parametrize(
+    ("accepted", "chosen"),
+    [
+        ("", None),
+        ("br, zstd, x-gzip", None),
+        ("identity", None),
+        ("Deflate , GZIP", "deflate"),  # the first one of those liked equally
+        (",,gzip;q=0.4,deflate;q=0.7", "deflate"),
+        ("gzip;q=0", None),
+        ("deflate;q=0,gzip;q=0.001", "gzip"),
+        ("identity;q=1,gzip;q=0.1", "gzip"),  # no compression is never liked better
+        ("*", "gzip"),
+        ("*;q=0", None),
+        ("*,gzip;q=0", "deflate"),  # what is named does not count under the star
+        ("deflate,*", "deflate"),
+        ("gzip;q=0,deflate;q=0,*", None),
+        ("gzip;q=0, gzip", "gzip"),
+        ('"gzip"', None),
+        ("gzip deflate", None),
+        # Weights as DynamoDB reads them.
+        ("deflate;q=7,gzip;q=9", "deflate"),
+        ("gzip;q=-1,deflate;q=0.1", "deflate"),
+        ("deflate;q=0.9,gzip;q=much", "gzip"),
+        ("deflate;q=0.9,gzip; q=1.;q=0", "gzip"),
+        ("gzip;level=1;q=0", None),
+        ("gzip;xq=0", None),
+    ],
+)
+def test_the_encoding_that_a_client_likes_best(accepted: str, chosen: str | None) -> None:
+    found = wire.chosen_encoding(accepted.encode())
+    assert found == (chosen.encode() if chosen else None)
 
 
 def test_request_ids_are_52_characters_and_differ() -> None:
