@@ -307,6 +307,12 @@ class Catalog:
 
     def _check_format(self) -> None:
         version = self.read(_FORMAT, CATALOG_TREE)
+        if version is None and self._owned_trees():
+            # The record is older than any table. To go on would be to sweep every table away.
+            raise errors.CorruptionError(
+                "the catalog has lost its records, but there are tables; nothing was changed",
+                path=self.engine.path,
+            )
         if version is None and not self.engine.read_only:
             self.write(_FORMAT, CATALOG_TREE, FORMAT_VERSION)
         elif version is not None and version > FORMAT_VERSION:
@@ -315,6 +321,9 @@ class Catalog:
                 f"{FORMAT_VERSION}",
                 path=self.engine.path,
             )
+
+    def _owned_trees(self) -> list[str]:
+        return [name for name in self.engine.tree_names() if name.startswith(_OWNED_PREFIXES)]
 
     def _load(self) -> None:
         is_clean = self._take_clean_mark()

@@ -221,6 +221,19 @@ def test_newer_format_is_refused() -> None:
         opened(engine)
 
 
+def test_catalog_that_reads_as_empty_drops_no_table() -> None:
+    # Whatever made the catalog unreadable: its tables are not traces of a crash.
+    engine = MemoryEngine()
+    catalog = opened(engine)
+    catalog.create(schema())
+    for key in [key for key, _ in engine.tree("catalog").cursor()]:
+        engine.tree("catalog").delete(key)
+    before = engine.tree_names()
+    with pytest.raises(errors.CorruptionError, match="lost its records"):
+        opened(engine)
+    assert engine.tree_names() == before
+
+
 # Statistics.
 
 
