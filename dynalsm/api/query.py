@@ -18,7 +18,7 @@ from dynalsm.api.refusals import refuse
 from dynalsm.api.registry import operation
 from dynalsm.expressions.keycondition import Resolved
 from dynalsm.expressions.static import value_text
-from dynalsm.model.capacity import Tally, read_units
+from dynalsm.model.capacity import Tally, read_units, scan_units
 from dynalsm.model.catalog import IndexHandle, TableHandle
 from dynalsm.model.keys import KeyProblem, segment_of
 from dynalsm.model.reads import Page, after, read_page
@@ -56,6 +56,7 @@ class _Read:
         "handle",
         "index",
         "is_consistent",
+        "is_scan",
         "is_single",
         "lower",
         "reverse",
@@ -73,6 +74,7 @@ class _Read:
         self.reverse = request.get("ScanIndexForward") is False
         # No second row is possible, hence no LastEvaluatedKey.
         self.is_single = False
+        self.is_scan = False
         self.fetches = False
         self.lower: bytes | None = None
         self.upper: bytes | None = None
@@ -141,6 +143,7 @@ def scan(database: Any, request: Request, form: Form) -> Reply:
     wording = database.settings.wording
     bound, start = _prepare(SCAN, "ScanFilter", request, form, wording)
     read = _Read(database, request, bound)
+    read.is_scan = True
     if start is not None:
         on_table = read.index is None
         text = refusals.STARTING_KEY_SCHEMA if on_table else refusals.STARTING_KEY
@@ -398,6 +401,10 @@ def _shaped(items: list[bytes], projection: Any, form: Form) -> list[Any]:
 
 
 def _tally(read: _Read, page: Page) -> Tally:
+    if read.is_scan and read.index is None:
+        bounds = (read.lower, read.upper)
+        schema = read.handle.schema
+        return Tally(scan_units(schema, page.size_bytes, read.is_consistent, bounds, page.last_key))
     units = read_units(page.size_bytes, read.is_consistent)
     if read.index is None:
         return Tally(units)

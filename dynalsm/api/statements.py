@@ -27,7 +27,7 @@ from dynalsm.expressions.partiql import (
     Update,
     bind_statement,
 )
-from dynalsm.model.capacity import Tally, read_units
+from dynalsm.model.capacity import Tally, read_units, scan_units
 from dynalsm.model.reads import Page
 from dynalsm.model.statements import (
     Position,
@@ -164,7 +164,7 @@ def _select(database: Any, request: Request, select: Select, form: Form) -> Repl
             last = plan.source.keys.key_item(following[1])
             reply["LastEvaluatedKey"] = form.decode_item(last)
     mode = request.get("ReturnConsumedCapacity")
-    replies.report(database, reply, mode, handle, _select_tally(plan, page, consistent))
+    replies.report(database, reply, mode, handle, _select_tally(plan, position, page, consistent))
     return reply
 
 
@@ -176,7 +176,11 @@ def selected(item: bytes, select: Select, form: Form) -> Any:
     return form.decode_item(values.encode_item(parts))
 
 
-def _select_tally(plan: SelectPlan, page: Page, consistent: bool) -> Tally:
+def _select_tally(plan: SelectPlan, position: Position, page: Page, consistent: bool) -> Tally:
+    if plan.index is None and plan.is_scan:
+        bounds = (position[1] or None, None)
+        schema = plan.handle.schema
+        return Tally(scan_units(schema, page.size_bytes, consistent, bounds, page.last_key))
     units = read_units(page.size_bytes, consistent)
     if plan.index is None:
         return Tally(units)

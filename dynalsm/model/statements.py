@@ -144,8 +144,13 @@ class SelectPlan:
         self.fetches = self._needs_items(select)
         self.is_point = False
         self.ranges: list[Range] = self._ranges(hash_names, range_names)
-        if select.order and self.ranges == [(None, None)]:
+        if select.order and self.is_scan:
             raise refused(ORDER_NEEDS_PARTITION)
+
+    @property
+    def is_scan(self) -> bool:
+        """Return whether everything is read, WHERE naming no partition."""
+        return self.ranges == [(None, None)]
 
     @property
     def key_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -180,8 +180,51 @@ def test_counting(filled: Store) -> None:
     assert reply == {
         "Count": 15,
         "ScannedCount": 75,
-        "ConsumedCapacity": {"TableName": NUMBERS, "CapacityUnits": 0.5},
+        "ConsumedCapacity": {"TableName": NUMBERS, "CapacityUnits": 2.0},
     }
+
+
+def test_every_physical_partition_costs_a_unit(filled: Store) -> None:
+    # observed (alternator): an on-demand table begins with four partitions.
+    def units(**more: Any) -> float:
+        reply = filled("Scan", TableName=NUMBERS, ReturnConsumedCapacity="TOTAL", **more)
+        return float(reply["ConsumedCapacity"]["CapacityUnits"])
+
+    assert (units(), units(ConsistentRead=True), units(Select="COUNT", Limit=1000)) == (2, 4, 2)
+    assert [units(Segment=number, TotalSegments=4) for number in range(4)] == [0.5] * 4
+    assert [units(Segment=number, TotalSegments=2) for number in range(2)] == [1.0] * 2
+    assert units(Segment=0, TotalSegments=1000) == 0.5
+    assert units(Segment=999, TotalSegments=1000) == 0.5
+    assert units(Segment=1, TotalSegments=3) == 1.0  # from within the second to within the third
+    pages: list[float] = []
+    start: dict[str, Any] = {}
+    while True:
+        reply = filled(
+            "Scan",
+            TableName=NUMBERS,
+            Limit=1,
+            ConsistentRead=True,
+            ReturnConsumedCapacity="TOTAL",
+            **start,
+        )
+        pages.append(reply["ConsumedCapacity"]["CapacityUnits"])
+        if "LastEvaluatedKey" not in reply:
+            break
+        start = {"ExclusiveStartKey": reply["LastEvaluatedKey"]}
+    # One unit a page, and one more for every partition that a page enters.
+    assert sum(pages) == len(pages) + 3
+
+
+def test_a_provisioned_table_has_the_partitions_that_it_needs(filled: Store) -> None:
+    for units, expected in ((1, 1), (1500, 2), (3000, 4)):
+        name = f"provisioned-{units}"
+        given = {"ReadCapacityUnits": units, "WriteCapacityUnits": units}
+        filled(
+            "CreateTable",
+            **table(name, "p", "p:S", BillingMode="PROVISIONED", ProvisionedThroughput=given),
+        )
+        reply = filled("Scan", TableName=name, ConsistentRead=True, ReturnConsumedCapacity="TOTAL")
+        assert reply["ConsumedCapacity"]["CapacityUnits"] == expected
 
 
 def test_indexes_are_sparse(filled: Store) -> None:
