@@ -5,10 +5,11 @@ from __future__ import annotations
 import decimal
 import itertools
 import random
+import re
 from decimal import Context, Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynalsm import values
@@ -100,6 +101,42 @@ def test_refused_text(texts: list[str], kind: str) -> None:
         with pytest.raises(ValueProblem) as caught:
             values.parse_number(text)
         assert caught.value.kind == kind, text
+
+
+def by_the_rules(text: str) -> str | Decimal:
+    """What the reference says of a text: the number, or the kind of problem."""
+    match = re.fullmatch(r"[+-]?([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]+))?", text)
+    if not match or not (match[1] or match[2]):
+        return "number_format"
+    integer, fraction, power = match[1], match[2] or "", int(match[3] or 0)
+    if not -(2**63) <= power < 2**63:
+        return "number_format"
+    digits = (integer + fraction).lstrip("0")
+    leading = power - len(fraction) + max(len(digits) - 1, 0)
+    if leading > 125:
+        return "number_overflow"
+    if leading < -130:
+        return "number_underflow"
+    if len(digits.rstrip("0")) > 38:
+        return "number_precision"
+    value = Decimal(digits or "0").scaleb(power - len(fraction), Context(prec=999))
+    return value.copy_negate() if text.startswith("-") else value
+
+
+@given(
+    st.one_of(
+        st.text("0123456789.eE+-", max_size=12),
+        st.from_regex(r"[+-]?[0-9]{0,45}(\.[0-9]{0,45})?([eE][+-]?[0-9]{1,4})?", fullmatch=True),
+        st.from_regex(r"0{0,3}[1-9]0{0,140}(\.0{0,140}[0-9])?(e-?1[0-9]{2})?", fullmatch=True),
+    )
+)
+@settings(max_examples=500)
+def test_any_text_by_the_rules(text: str) -> None:
+    try:
+        outcome: str | Decimal = values.parse_number(text)
+    except ValueProblem as problem:
+        outcome = problem.kind
+    assert outcome == by_the_rules(text)
 
 
 def test_order_of_neighbours_at_every_exponent() -> None:
