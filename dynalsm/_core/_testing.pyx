@@ -53,6 +53,7 @@ from dynalsm._core.sstable_reader cimport (
     Table,
     found_release,
     table_get,
+    table_get_many,
     table_load,
     table_memory,
     table_obsolete,
@@ -505,6 +506,58 @@ cdef class SSTable:
             found_release(&found)
             return result
         return raise_status(status, &failure)
+
+    def get_many(
+        self, list keys, uint64_t seqno=(1 << 56) - 1, bint may_block=True, bint time_it=False,
+        int group=0,
+    ):
+        """Return what get() gives for each key ("block" where it would block), or ns per key."""
+        cdef int count = len(keys)
+        cdef int i
+        cdef int status = OK
+        cdef uint64_t spent
+        cdef int at = 0
+        cdef int size
+        cdef Failure failure
+        cdef Slice* slices = <Slice*>malloc((count + 1) * sizeof(Slice))
+        cdef uint64_t* hashes = <uint64_t*>malloc((count + 1) * sizeof(uint64_t))
+        cdef Found* found = <Found*>malloc((count + 1) * sizeof(Found))
+        cdef int* statuses = <int*>malloc((count + 1) * sizeof(int))
+        failure_clear(&failure)
+        for i in range(count):
+            slices[i] = slice_from(keys[i])
+            hashes[i] = hash64(slices[i].data, slices[i].size)
+            statuses[i] = NOT_FOUND
+        if group <= 0:
+            group = count
+        with nogil:
+            spent = cpu_ns()
+            while at < count and status == OK:
+                size = min(group, count - at)
+                status = table_get_many(
+                    self.table, slices + at, hashes + at, size, seqno, may_block, True,
+                    found + at, statuses + at, &failure,
+                )
+                if time_it:
+                    for i in range(at, at + size):
+                        if statuses[i] == OK:
+                            found_release(&found[i])
+                at += size
+            spent = cpu_ns() - spent
+        result = []
+        if not time_it:
+            for i in range(count):
+                if statuses[i] == OK:
+                    result.append((found[i].tag, bytes_from(found[i].value)))
+                    found_release(&found[i])
+                else:
+                    result.append("block" if statuses[i] == WOULD_BLOCK else None)
+        free(slices)
+        free(hashes)
+        free(found)
+        free(statuses)
+        raise_status(status, &failure)
+        return spent / max(count, 1) if time_it else result
 
     def verify(self):
         cdef Failure failure

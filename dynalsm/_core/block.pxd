@@ -86,5 +86,6 @@ cdef int block_get(
     const uint8_t* data, size_t size, Slice key, uint64_t key_hash, uint64_t tag,
     uint64_t* found_tag, Slice* value
 ) noexcept nogil
-# Starts loading what block_get looks at first.
+# Start loading what block_get looks at first, and what it looks at then.
 cdef void block_prefetch(const uint8_t* data, size_t size) noexcept nogil
+cdef void block_prefetch_entry(const uint8_t* data, size_t size, uint64_t key_hash) noexcept nogil

@@ -478,6 +478,12 @@ cdef inline uint64_t hash_word(const Layout* layout, uint32_t i) noexcept nogil:
     return word
 
 
+cdef inline uint64_t equal_bytes(uint64_t a, uint64_t b) noexcept nogil:
+    """The high bit of each byte that is the same in both."""
+    cdef uint64_t word = a ^ b
+    return ~(((word & LOW_BITS) + LOW_BITS) | word) & HIGH_BITS
+
+
 cdef int block_get(
     const uint8_t* data, size_t size, Slice key, uint64_t key_hash, uint64_t tag,
     uint64_t* found_tag, Slice* value
@@ -485,7 +491,6 @@ cdef int block_get(
     cdef Layout layout
     cdef Entry entry
     cdef uint64_t wanted = (key_hash >> 56) * ONES
-    cdef uint64_t word
     cdef uint64_t equal
     cdef uint32_t at
     cdef uint32_t i = 0
@@ -493,9 +498,7 @@ cdef int block_get(
     if unlikely(status != OK):
         return NOT_FOUND if status == END else CORRUPTION
     while i < layout.count:
-        word = wanted ^ hash_word(&layout, i)
-        # The high bit of each byte that is zero in `word`, that is: equal.
-        equal = ~(((word & LOW_BITS) + LOW_BITS) | word) & HIGH_BITS
+        equal = equal_bytes(wanted, hash_word(&layout, i))
         while equal:
             at = i + (ctz64(equal) >> 3)
             equal &= equal - 1
@@ -510,6 +513,27 @@ cdef int block_get(
                 return OK
         i += 8
     return NOT_FOUND
+
+
+cdef void block_prefetch_entry(
+    const uint8_t* data, size_t size, uint64_t key_hash
+) noexcept nogil:
+    cdef Layout layout
+    cdef uint64_t equal
+    cdef uint32_t at
+    cdef uint32_t i = 0
+    if read_layout(data, size, &layout) != OK:
+        return
+    while i < layout.count:
+        equal = equal_bytes((key_hash >> 56) * ONES, hash_word(&layout, i))
+        if equal:
+            at = i + (ctz64(equal) >> 3)
+            if at < layout.count:
+                prefetch(data + offset_of(layout.offsets, layout.is_wide, at))
+                at = (at >> layout.interval_shift) << layout.interval_shift
+                prefetch(data + offset_of(layout.offsets, layout.is_wide, at))
+            return
+        i += 8
 
 
 cdef void block_prefetch(const uint8_t* data, size_t size) noexcept nogil:

@@ -56,6 +56,8 @@ cdef int table_file_properties(
 # REQUIRES of what follows: loaded, i < index.count.
 # Returns: data block i, pinned, if it is in the cache; else NULL.
 cdef Block* table_cached_block(Table* table, uint32_t i) noexcept nogil
+# Starts loading the header and the end of data block i, if it was seen in the cache.
+cdef void table_prefetch_block(Table* table, uint32_t i) noexcept nogil
 # Pins data block i, from the cache or the file. WOULD_BLOCK only without may_block.
 cdef int table_block(
     Table* table, uint32_t i, bint may_block, bint fill_cache, Block** block, Failure* failure

@@ -9,7 +9,7 @@ from libc.string cimport memcmp, strdup
 from dynalsm._core.bits cimport likely, load_relaxed, store_relaxed, unlikely
 from dynalsm._core.block cimport block_prefetch
 from dynalsm._core.cache cimport block_try_pin, cache_add, cache_charge, cache_drop_file, cache_find
-from dynalsm._core.coding cimport slice_of
+from dynalsm._core.coding cimport prefetch, slice_of
 from dynalsm._core.compress cimport CODEC_NONE, CODEC_ZSTD, decompress_block
 from dynalsm._core.descriptors cimport (
     descriptor_acquire,
@@ -475,6 +475,12 @@ cdef Block* table_cached_block(Table* table, uint32_t i) noexcept nogil:
     if block != NULL:
         remember(slot, block)
     return block
+
+
+cdef void table_prefetch_block(Table* table, uint32_t i) noexcept nogil:
+    cdef IndexSlot* slot = &table.index.slots[i]
+    prefetch(<const void*>load_relaxed(&slot.hint))
+    block_prefetch(<const uint8_t*>load_relaxed(&slot.data), slot.raw_size)
 
 
 cdef int table_block(

@@ -50,6 +50,15 @@ cdef struct TableIndex:
     size_t memory_bytes
 
 
+# A search under way.
+cdef struct IndexProbe:
+    bint is_decided              # `place` is the answer
+    uint32_t place
+    Slice rest                   # of the key, behind what all separators share
+    uint64_t wanted              # its prefix
+    uint64_t bucket
+
+
 # Decodes the payload of an index section whose blocks begin at first_offset and end at data_end.
 # Returns: OK, CORRUPTION or NO_MEMORY; what was allocated is freed by index_free in any case.
 cdef int index_decode(
@@ -58,10 +67,12 @@ cdef int index_decode(
 cdef void index_free(TableIndex* index) noexcept nogil
 # Returns: the first block whose separator is at or after (key, tag); `count` when there is none.
 cdef uint32_t index_find(const TableIndex* index, Slice key, uint64_t tag) noexcept nogil
+# The same in two steps: the first one only computes and starts loading what the second looks at.
+cdef void index_probe(const TableIndex* index, Slice key, IndexProbe* probe) noexcept nogil
+cdef uint32_t index_resolve(
+    const TableIndex* index, const IndexProbe* probe, uint64_t tag
+) noexcept nogil
 # Returns: <0, 0, >0: the order of separator i against (key, tag).
 cdef int index_compare(
     const TableIndex* index, uint32_t i, Slice key, uint64_t tag
 ) noexcept nogil
-# Starts loading what index_find will look at first. index_find itself fetches the slot ahead.
-cdef void index_prefetch(const TableIndex* index, Slice key) noexcept nogil
-

@@ -3,7 +3,7 @@
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy, memmove, memset
 
-from dynalsm._core.bits cimport bytes_in_common, likely
+from dynalsm._core.bits cimport bytes_in_common, likely, unlikely
 from dynalsm._core.coding cimport (
     Slice,
     clz64,
@@ -419,47 +419,56 @@ cdef inline uint32_t first_prefix(
     return low
 
 
-cdef uint32_t index_find(const TableIndex* index, Slice key, uint64_t tag) noexcept nogil:
-    cdef uint64_t wanted
-    cdef uint64_t bucket
-    cdef uint32_t found
-    cdef uint32_t end
-    cdef Slice rest
+cdef void index_probe(const TableIndex* index, Slice key, IndexProbe* probe) noexcept nogil:
     cdef int order
-    if index.count == 0:
-        return 0
+    probe.is_decided = True
+    probe.place = 0
+    if unlikely(index.count == 0):
+        return
     order = compare_common(index, key)
     if order:
-        return 0 if order > 0 else index.count
-    rest = slice_of(key.data + index.common_size, key.size - index.common_size)
-    wanted = key_prefix(rest, 0)
-    if wanted < index.low:
-        return 0
-    if wanted > index.high:
-        return index.count
+        probe.place = 0 if order > 0 else index.count
+        return
+    probe.rest = slice_of(key.data + index.common_size, key.size - index.common_size)
+    probe.wanted = key_prefix(probe.rest, 0)
+    if probe.wanted < index.low:
+        return
+    if probe.wanted > index.high:
+        probe.place = index.count
+        return
+    probe.is_decided = False
     if index.buckets != NULL:
-        bucket = bucket_of(index, wanted)
-        found = index.buckets[bucket]
+        probe.bucket = bucket_of(index, probe.wanted)
+        prefetch(index.buckets + probe.bucket)
+
+
+cdef uint32_t index_resolve(
+    const TableIndex* index, const IndexProbe* probe, uint64_t tag
+) noexcept nogil:
+    cdef uint64_t wanted = probe.wanted
+    cdef uint32_t found
+    cdef uint32_t end
+    if unlikely(probe.is_decided):
+        return probe.place
+    if index.buckets != NULL:
+        found = index.buckets[probe.bucket]
         prefetch(&index.slots[found])
-        found = first_prefix(index.prefixes, found, index.buckets[bucket + 1], wanted)
+        found = first_prefix(index.prefixes, found, index.buckets[probe.bucket + 1], wanted)
     else:
         found = first_prefix(index.prefixes, 0, index.count, wanted)
     if likely(found == index.count or index.prefixes[found] != wanted):
         return found
     # The first eight bytes say nothing: whole separators decide among the blocks that share them.
     if found + 1 == index.count or index.prefixes[found + 1] != wanted:
-        return found + (compare_separator(index, found, rest, tag) < 0)
+        return found + (compare_separator(index, found, probe.rest, tag) < 0)
     if wanted == <uint64_t>0xFFFFFFFFFFFFFFFF:
         end = index.count
     else:
         end = first_prefix(index.prefixes, found, index.count, wanted + 1)
-    return first_not_below(index, found, end, rest, tag)
+    return first_not_below(index, found, end, probe.rest, tag)
 
 
-cdef void index_prefetch(const TableIndex* index, Slice key) noexcept nogil:
-    cdef uint64_t wanted
-    if index.buckets == NULL or key.size < index.common_size:
-        return
-    wanted = key_prefix(key, index.common_size)
-    if index.low <= wanted <= index.high:
-        prefetch(index.buckets + bucket_of(index, wanted))
+cdef uint32_t index_find(const TableIndex* index, Slice key, uint64_t tag) noexcept nogil:
+    cdef IndexProbe probe
+    index_probe(index, key, &probe)
+    return index_resolve(index, &probe, tag)

@@ -46,6 +46,14 @@ cdef int table_get(
     Found* out, Failure* failure
 ) noexcept nogil
 
+# As table_get for each of `count` keys whose statuses[i] is NOT_FOUND (others are left alone), with
+# their reads of memory overlapping. Sets statuses[i] to OK, NOT_FOUND or WOULD_BLOCK, and found[i]
+# (to be released when OK). Returns: OK, or the first error, which ends it.
+cdef int table_get_many(
+    Table* table, const Slice* keys, const uint64_t* key_hashes, int count, uint64_t seqno,
+    bint may_block, bint fill_cache, Found* found, int* statuses, Failure* failure
+) noexcept nogil
+
 # Makes *out a source over the table; takes a reference. fill_cache=False: blocks read are not kept.
 # readahead: expect a long forward scan (compaction, full scans): larger reads.
 cdef int table_source(

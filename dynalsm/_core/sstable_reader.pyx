@@ -5,7 +5,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from dynalsm._core.bits cimport likely, unlikely
-from dynalsm._core.block cimport block_get
+from dynalsm._core.block cimport block_get, block_prefetch_entry
 from dynalsm._core.cache cimport block_unref
 from dynalsm._core.descriptors cimport descriptor_set_limit
 from dynalsm._core.filter cimport filter_may_contain, filter_prefetch
@@ -16,10 +16,16 @@ from dynalsm._core.sstable_file cimport (
     table_file_open,
     table_file_properties,
     table_file_unref,
+    table_prefetch_block,
     table_section,
 )
 from dynalsm._core.sstable_format cimport Properties
-from dynalsm._core.sstable_index cimport index_find, index_prefetch
+from dynalsm._core.sstable_index cimport (
+    IndexProbe,
+    index_find,
+    index_probe,
+    index_resolve,
+)
 from dynalsm._core.sstable_source cimport source_open
 from dynalsm._core.sstable_verify cimport verify_table
 from dynalsm._core.sstable_writer cimport table_info_free
@@ -29,6 +35,8 @@ from dynalsm._core.sync cimport atomic_add, atomic_load, atomic_store
 
 cdef enum:
     KIND_SEEK_BITS = 0xFF        # the highest kind: before every version with this seqno
+    # Keys looked up side by side: enough to keep all of a core's fetches busy.
+    GROUP_KEYS = 32
 
 
 # -------------------------------------------------------------------------------- life of a table
@@ -78,11 +86,18 @@ cdef void found_release(Found* found) noexcept nogil:
         found.pin = NULL
 
 
+cdef inline bint passes_filter(Table* table, uint64_t key_hash) noexcept nogil:
+    return table.filter == NULL or filter_may_contain(
+        table.filter, table.filter_bytes, key_hash, table.filter_bits
+    )
+
+
 cdef int table_get(
     Table* table, Slice key, uint64_t key_hash, uint64_t seqno, bint may_block, bint fill_cache,
     Found* out, Failure* failure
 ) noexcept nogil:
     cdef uint64_t tag = (seqno << 8) | KIND_SEEK_BITS
+    cdef IndexProbe probe
     cdef Block* block
     cdef uint32_t i
     cdef int status
@@ -95,10 +110,10 @@ cdef int table_get(
             return status
     if table.filter != NULL:
         filter_prefetch(table.filter, table.filter_bytes, key_hash)
-        index_prefetch(&table.index, key)
-        if not filter_may_contain(table.filter, table.filter_bytes, key_hash, table.filter_bits):
-            return NOT_FOUND
-    i = index_find(&table.index, key, tag)
+    index_probe(&table.index, key, &probe)
+    if not passes_filter(table, key_hash):
+        return NOT_FOUND
+    i = index_resolve(&table.index, &probe, tag)
     if i == table.index.count:
         return NOT_FOUND
     status = table_block(table, i, may_block, fill_cache, &block, failure)
@@ -112,6 +127,101 @@ cdef int table_get(
     if unlikely(status == CORRUPTION):
         return table_damaged(table, "a block is damaged", table.index.slots[i].offset, failure)
     return NOT_FOUND
+
+
+# ---------------------------------------------------------------------------------- many at a time
+
+cdef int get_group(
+    Table* table, const Slice* keys, const uint64_t* key_hashes, int count, uint64_t seqno,
+    bint may_block, bint fill_cache, Found* found, int* statuses, Failure* failure
+) noexcept nogil:
+    """table_get in stages: each starts loads for all keys that the next one needs.
+
+    REQUIRES: loaded, count <= GROUP_KEYS.
+    """
+    cdef uint64_t tag = (seqno << 8) | KIND_SEEK_BITS
+    cdef IndexProbe probes[GROUP_KEYS]
+    cdef uint32_t places[GROUP_KEYS]
+    cdef int wanted[GROUP_KEYS]
+    cdef int left = 0
+    cdef int kept = 0
+    cdef int i
+    cdef int k
+    cdef int status = OK
+    for i in range(count):
+        if statuses[i] == NOT_FOUND:
+            wanted[left] = i
+            left += 1
+            if table.filter != NULL:
+                filter_prefetch(table.filter, table.filter_bytes, key_hashes[i])
+            index_probe(&table.index, keys[i], &probes[i])
+    for k in range(left):
+        i = wanted[k]
+        if passes_filter(table, key_hashes[i]):
+            places[i] = index_resolve(&table.index, &probes[i], tag)
+            if places[i] < table.index.count:
+                wanted[kept] = i
+                kept += 1
+    for k in range(kept):
+        table_prefetch_block(table, places[wanted[k]])
+    for k in range(kept):
+        i = wanted[k]
+        status = table_block(table, places[i], may_block, fill_cache, &found[i].pin, failure)
+        statuses[i] = status
+        if status == OK:
+            block_prefetch_entry(found[i].pin.data, found[i].pin.size, key_hashes[i])
+        elif status != WOULD_BLOCK:
+            found[i].pin = NULL
+            break
+    for k in range(kept):
+        i = wanted[k]
+        if statuses[i] != OK:
+            if statuses[i] != WOULD_BLOCK:
+                break
+            continue
+        statuses[i] = block_get(
+            found[i].pin.data, found[i].pin.size, keys[i], key_hashes[i], tag,
+            &found[i].tag, &found[i].value,
+        )
+        if statuses[i] != OK:
+            found_release(&found[i])
+            if statuses[i] == CORRUPTION:
+                status = table_damaged(
+                    table, "a block is damaged", table.index.slots[places[i]].offset, failure
+                )
+    return OK if status == WOULD_BLOCK else status
+
+
+cdef int table_get_many(
+    Table* table, const Slice* keys, const uint64_t* key_hashes, int count, uint64_t seqno,
+    bint may_block, bint fill_cache, Found* found, int* statuses, Failure* failure
+) noexcept nogil:
+    cdef int start = 0
+    cdef int size
+    cdef int i
+    cdef int status
+    for i in range(count):
+        if statuses[i] == NOT_FOUND:
+            found[i].pin = NULL
+    if unlikely(not atomic_load(&table.loaded)):
+        if not may_block:
+            for i in range(count):
+                if statuses[i] == NOT_FOUND:
+                    statuses[i] = WOULD_BLOCK
+            return OK
+        status = table_file_load(table, failure)
+        if status != OK:
+            return status
+    while start < count:
+        size = min(count - start, <int>GROUP_KEYS)
+        status = get_group(
+            table, keys + start, key_hashes + start, size, seqno, may_block, fill_cache,
+            found + start, statuses + start, failure,
+        )
+        if status != OK:
+            return status
+        start += size
+    return OK
 
 
 # ----------------------------------------------------------------------------------- what else

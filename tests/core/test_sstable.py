@@ -119,6 +119,38 @@ def test_seeks_agree_with_a_sorted_list(tmp_path: Path, kind: str) -> None:
                 assert source.entry == entries[place]
 
 
+@pytest.mark.parametrize("filter_bits", [0, 10])
+def test_many_gets_at_once(tmp_path: Path, kind: str, filter_bits: int) -> None:
+    entries = entries_of(KEYS[kind](800), versions=2)
+    table = build(tmp_path / "t", entries, block_bytes=512, filter_bits=filter_bits)
+    source = random.Random(4)
+    present = [entry[0] for entry in entries]
+    keys = source.choices(present, k=300) + [key + b"?" for key in source.choices(present, k=300)]
+    source.shuffle(keys)
+    assert table.get_many(keys[:3], may_block=False) == ["block"] * 3
+    for seqno in (1 << 40, 999, 998):
+        assert table.get_many(keys, seqno) == [table.get(key, seqno) for key in keys]
+    assert table.get_many(keys, may_block=False) == [table.get(key) for key in keys]
+    assert table.get_many([]) == []
+
+
+def test_many_gets_where_some_would_block(tmp_path: Path) -> None:
+    entries = entries_of([b"%04d" % i for i in range(400)])
+    table = build(tmp_path / "t", entries, block_bytes=256)
+    known = [entry[0] for entry in entries[::40]]
+    for key in known:
+        table.get(key)
+    keys = [entry[0] for entry in entries[::20]] + [b"absent"]
+    found = table.get_many(keys, may_block=False)
+    for key, answer in zip(keys, found, strict=True):
+        if key in known:
+            assert answer == table.get(key)
+        elif key == b"absent":
+            assert answer is None
+        else:
+            assert answer == "block"
+
+
 def test_one_key_fills_many_blocks(tmp_path: Path) -> None:
     # An old snapshot reads a version blocks away from the newest one, with a single block read.
     entries = entries_of([b"a", b"hot", b"hot\x00", b"z"], versions=700)

@@ -211,6 +211,19 @@ def test_unknown_sections(tmp_path: Path) -> None:
         core.SSTable(str(tmp_path / "t"))
 
 
+def test_an_error_in_many_gets(tmp_path: Path) -> None:
+    whole, _ = build(tmp_path / "t", 0)
+    damaged = bytearray(whole)
+    damaged[first_blocks(tmp_path / "t")[3] + 10] ^= 1
+    (tmp_path / "t").write_bytes(damaged)
+    keys = [entry[0] for entry in ENTRIES]
+    table = core.SSTable(str(tmp_path / "t"), cache=core.BlockCache(1 << 20))
+    for _ in range(2):
+        with pytest.raises(CorruptionError, match="checksum"):
+            table.get_many(keys * 5)
+    assert table.get_many(keys[:4]) == [table.get(key) for key in keys[:4]]
+
+
 def test_an_error_in_a_walk_is_raised_not_an_end(tmp_path: Path) -> None:
     whole, _ = build(tmp_path / "t", 0)
     damaged = bytearray(whole)
