@@ -11,6 +11,10 @@ import sys
 
 def main() -> None:
     """Run the command line and exit."""
+    if sys.argv[1:2] == ["serve"]:
+        from dynalsm.cli import serving
+
+        sys.exit(serving.run(sys.argv[2:]))
     from dynalsm.cli.app import run
 
     sys.exit(run(sys.argv[1:]))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
-from dynalsm import errors
 from dynalsm._version import __version__
 from dynalsm.cli import admin, data, demo, output, serving
+from dynalsm.cli.failures import guarded
 
 app = typer.Typer(
     name="dynalsm",
@@ -19,10 +18,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for module in (serving, demo, data, admin):
+for module in (demo, data, admin):
     module.add_commands(app)
-
-INTERRUPTED = 130
 
 
 def _show_version(wanted: bool) -> None:
@@ -41,30 +38,18 @@ def _options(
     pass
 
 
+@app.command(
+    "serve",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    add_help_option=False,
+)
+def _serve(context: typer.Context) -> None:
+    """Serve a database to boto3, the AWS CLI and every other DynamoDB client."""
+    raise typer.Exit(serving.run(context.args))
+
+
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
-    try:
-        app(arguments, prog_name="dynalsm", standalone_mode=True)
-    except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else 1
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:
-        # The reader (head, less) has gone; nothing more can be printed.
-        sys.stderr.close()
-        return 0
-    except (errors.Error, ValueError, OSError) as problem:
-        output.fail(_one_line(problem))
-        return 1
-    except ModuleNotFoundError as problem:
-        output.fail(str(problem))
-        return 1
-    return 0
-
-
-def _one_line(problem: Exception) -> str:
-    if isinstance(problem, errors.ApiError):
-        return f"{problem.code}: {problem.message}"
-    if isinstance(problem, OSError) and problem.strerror and not isinstance(problem, errors.Error):
-        return f"{problem.filename or ''}: {problem.strerror}".lstrip(": ")
-    return str(problem)
+    return guarded(
+        lambda: app(arguments, prog_name="dynalsm", standalone_mode=True), output.fail
+    )
