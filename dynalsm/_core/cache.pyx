@@ -10,7 +10,7 @@
 # is published and after its last one is gone; (4) no memory is freed under a mutex.
 # Lock order: a shard's mutex or the pool's, never two at once.
 
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from dynalsm._core.bits cimport atomic_swap, load_relaxed, store_relaxed, unlikely

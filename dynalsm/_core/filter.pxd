@@ -1,4 +1,5 @@
-# Cache-line-blocked Bloom filter over 64-bit key hashes (hash64 of the user key, remixed before use: in a
+# Cache-line-blocked Bloom filter over 64-bit key hashes (hash64 of the user key, remixed before
+# use: in a
 # hashed tree's partition the top bits of related hashes may be constant).
 
 from libc.stdint cimport uint8_t, uint64_t
