@@ -34,6 +34,7 @@ from dynalsm._core.commit cimport (
 )
 from dynalsm._core.compress cimport CODEC_NONE, CODEC_ZSTD
 from dynalsm._core.hashing cimport hash64
+from dynalsm._core.memtable cimport memtable_share_before
 from dynalsm._core.partition cimport (
     MAX_SEALED,
     Hit,
@@ -811,6 +812,7 @@ cdef class Tree:
         cdef View view
         cdef PartitionSet* parts = self.core.parts
         cdef uint64_t total = 0
+        cdef double share
         cdef int index, table
         if lower is not None:
             low = slice_of(PyBytes_AS_STRING(lower), PyBytes_GET_SIZE(lower))
@@ -821,9 +823,14 @@ cdef class Tree:
             for index in range(parts.count):
                 view_pin(parts.items[index], &view)
                 total += version_size_between(view.version, low, high)
-                if lower is None and upper is None:
-                    for table in range(view.memtable_count):
-                        total += view.memtables[table].data_bytes
+                for table in range(view.memtable_count):
+                    share = 1.0
+                    if upper is not None:
+                        share = memtable_share_before(view.memtables[table], high)
+                    if lower is not None:
+                        share -= memtable_share_before(view.memtables[table], low)
+                    if share > 0:
+                        total += <uint64_t>(share * view.memtables[table].data_bytes)
                 view_release(&view)
         finally:
             self.engine.leave()

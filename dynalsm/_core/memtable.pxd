@@ -101,6 +101,9 @@ cdef const Entry* memtable_get(
     Memtable* table, Slice key, uint64_t key_hash, uint64_t seqno
 ) noexcept nogil
 
+# Rough share of the entries before `key`, 0 to 1, from the tree's shape alone.
+cdef double memtable_share_before(Memtable* table, Slice key) noexcept nogil
+
 # Makes *out a source over the table (takes a reference). Returns: OK or NO_MEMORY.
 cdef int memtable_source(Memtable* table, Source* out) noexcept nogil
 

@@ -467,6 +467,24 @@ cdef const Entry* memtable_get(
     return entry
 
 
+cdef double memtable_share_before(Memtable* table, Slice key) noexcept nogil:
+    cdef double low = 0.0
+    cdef double width = 1.0
+    cdef Node* node
+    cdef int rank, _level
+    pthread_mutex_lock(&table.mutex)
+    node = table.root
+    for _level in range(table.height - 1):
+        rank = node_rank(node, key, <uint64_t>-1, True)
+        width /= node.count + 1
+        low += rank * width
+        node = children(node)[rank]
+    if node.count:
+        low += width * node_rank(node, key, <uint64_t>-1, False) / node.count
+    pthread_mutex_unlock(&table.mutex)
+    return low
+
+
 # ---------------------------------------------------------------------------------------- source
 
 cdef struct MemtableCursor:
