@@ -551,6 +551,18 @@ cdef class Engine:
         finally:
             self.leave()
 
+    def ingest(self, Tree tree not None, entries):
+        """Load (key, value) pairs in ascending key order into tables at once, past the log.
+
+        Durable, and visible as a whole, on return. Returns: the number of entries. Raises
+        ValueError when a key does not follow the one before; then nothing is loaded."""
+        from dynalsm._core import ingest
+
+        self.check_writable()
+        if tree.engine is not self:
+            raise ValueError("the tree belongs to another engine")
+        return ingest.ingest(self, tree, entries)
+
     def checkpoint(self, path):
         """Write a consistent copy (hard links) into the new directory `path`."""
         from dynalsm._core import checkpoint

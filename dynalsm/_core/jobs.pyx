@@ -83,15 +83,7 @@ cdef enum:
 # --------------------------------------------------------------------------------- installing
 
 cdef class Change:
-    """What one job does to one partition: files in, files out. Owns its FileMeta references."""
-    cdef Partition* partition
-    cdef FileMeta** added
-    cdef int added_count
-    cdef FileMeta** removed          # borrowed from the partition's version
-    cdef int removed_count
-    cdef RangeList ranges            # replaces the version's when has_ranges
-    cdef bint has_ranges
-    cdef Memtable* flushed           # the sealed memtable that goes, or NULL
+    """What one job does to one partition (jobs.pxd)."""
 
     def __dealloc__(self):
         cdef int index
