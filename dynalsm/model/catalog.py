@@ -33,6 +33,7 @@ import msgpack
 
 from dynalsm import errors
 from dynalsm.model import schema as schemas
+from dynalsm.model import ttl
 from dynalsm.model.changelog import Changelog, ChangelogRecord, unpack_record
 from dynalsm.model.schema import ACTIVE, CREATING, IndexSchema, TableSchema
 from dynalsm.model.settings import Settings
@@ -47,7 +48,7 @@ _OWNED_PREFIXES = ("t/", "s/", "x/")
 _TABLE, _LOG, _STATISTICS, _CLEAN = "table", "log", "statistics", "clean"
 _FORMAT = "format"
 # Records of these kinds are named "<table id>/..." and go with the table.
-_TABLE_KINDS = ("backfill", "kinesis")
+_TABLE_KINDS = ("backfill", "kinesis", "pitr")
 STREAM_POLICY = "stream-policy"  # named by the stream's ARN; goes with its changelog
 # Of everything in docs/format-catalog.md; grows when an older reader would be misled.
 FORMAT_VERSION = 1
@@ -75,8 +76,8 @@ class TableHandle:
     """An open table. Never changes; Catalog.replace makes a new one."""
 
     __slots__ = (
-        "arn", "changelog", "expiry", "indexes", "keys", "name", "schema", "statistics", "tree",
-        "written_indexes",
+        "arn", "changelog", "expiry", "expiry_mark", "indexes", "keys", "name", "schema",
+        "statistics", "tree", "written_indexes",
     )  # fmt: skip
 
     def __init__(
@@ -103,6 +104,7 @@ class TableHandle:
         self.changelog = changelog
         # The tree of expiry times (model/ttl.py) while TTL is on, else None.
         self.expiry = expiry
+        self.expiry_mark = ttl.Mark()
         self.statistics = statistics
 
 
@@ -120,6 +122,8 @@ class Catalog:
         self._logs: dict[tuple[str, str], ChangelogRecord] = {}
         # The same records by (table name, label), for those that know an ARN.
         self._logs_by_name: dict[tuple[str, str], ChangelogRecord] = {}
+        # Tables that are being restored or imported (model/new_tables.py). Replaced, as above.
+        self.pending: dict[str, TableHandle] = {}
         if CATALOG_TREE in engine.tree_names():
             self.tree = engine.tree(CATALOG_TREE)
         else:
@@ -169,11 +173,39 @@ class Catalog:
     def create(self, schema: TableSchema) -> TableHandle:
         """Make a table durable and open it. Raises: KeyError when the name is taken."""
         with self.mutex:
-            if schema.name in self._tables:
+            if schema.name in self._tables or schema.name in self.pending:
                 raise KeyError(schema.name)
             for name, hashed in _tree_names(schema):
                 self.engine.create_tree(name, hashed=hashed)
             return self._store(schema)
+
+    def prepare(self, schema: TableSchema) -> TableHandle:
+        """Make a table's trees and take its name, but do not show it yet (see create)."""
+        with self.mutex:
+            if schema.name in self._tables or schema.name in self.pending:
+                raise KeyError(schema.name)
+            for name, hashed in _tree_names(schema):
+                self.engine.create_tree(name, hashed=hashed)
+            handle = self._open(schema, None)
+            self.pending = {**self.pending, schema.name: handle}
+            return handle
+
+    def publish(self, handle: TableHandle, schema: TableSchema) -> TableHandle:
+        """Make a prepared table durable and show it; `schema` has the same trees."""
+        with self.mutex:
+            published = self._store(schema, handle)
+            self._end_pending(handle.name)
+            return published
+
+    def abandon(self, handle: TableHandle) -> None:
+        """Drop a prepared table."""
+        with self.mutex:
+            self._end_pending(handle.name)
+            for name, _ in _tree_names(handle.schema):
+                self._forget_tree(name)
+
+    def _end_pending(self, name: str) -> None:
+        self.pending = {key: value for key, value in self.pending.items() if key != name}
 
     def replace(self, schema: TableSchema) -> TableHandle:
         """Make a changed schema durable and publish its handle.
@@ -195,8 +227,11 @@ class Catalog:
                     self._forget_tree(name)
             return handle
 
-    def drop(self, name: str) -> TableHandle:
-        """Delete a table and its trees; its stream stays. Returns the last handle."""
+    def drop(self, name: str, last: Callable[[TableHandle], None] | None = None) -> TableHandle:
+        """Delete a table and its trees; its stream stays. Returns the last handle.
+
+        `last` is called when nobody writes any more and everything is still there.
+        """
         with self.mutex:
             handle = self._tables[name]
             before = self._tables
@@ -209,6 +244,8 @@ class Catalog:
                 batch.delete_range(self.tree, prefix + b"/", prefix + b"0")
             log = self._logs.get((handle.schema.id, handle.schema.changelog or ""))
             try:
+                if last is not None:
+                    last(handle)
                 self._write_logs(batch, [] if log is None else [self._closed(log)])
             except BaseException:
                 self._tables = before

@@ -29,9 +29,10 @@ def _run(database: Any) -> None:
     waited = 0.0
     while not database.stopping.wait(step):
         waited += step
+        is_slow = waited >= SLOW_SECONDS
         try:
-            ttl.sweep(database)
-            if waited >= SLOW_SECONDS:
+            ttl.sweep(database, is_full=is_slow)
+            if is_slow:
                 waited = 0.0
                 streams.trim(database.catalog)
                 database.catalog.save_statistics()

@@ -41,7 +41,7 @@ class Settings:
 
     # Time to live: how often expired items are looked for, and how long a second UpdateTimeToLive
     # is refused (0: never; AWS: about an hour).
-    ttl_sweep_seconds: float = 60.0
+    ttl_sweep_seconds: float = 1.0
     ttl_change_interval_seconds: float = 0.0
 
     # Stand-ins for S3 and Kinesis: a directory of "buckets", and stream ARN -> file path.

@@ -11,6 +11,11 @@ in the same batch as the item. Values below zero or beyond year 9999 never expir
 When TTL is turned on, the entries of older items are added in the background; until that is done
 the schema's extras hold UNFILLED, and a database that is opened again starts over with it.
 
+Sweeps come every second or so, and what they delete leaves markers in the tree for a while. So a
+sweep begins where the last one ended (`handle.expiry_mark`), or at the earliest entry that was
+added behind that. Marks are not locked: one that comes out too late is put right by the next full
+sweep, which begins at the beginning.
+
 An expired item is deleted by an ordinary conditional write, so a deletion never removes an item
 whose expiry time has just been moved, maintains all indexes, and leaves a stream record.
 
@@ -35,6 +40,15 @@ OLDEST_SECONDS = 5 * 365 * 86_400
 CHUNK_ITEMS = 256
 
 
+class Mark:
+    """Before which second nothing is left to expire, as far as is known."""
+
+    __slots__ = ("second",)
+
+    def __init__(self) -> None:
+        self.second = 0
+
+
 def maintain(
     batch: Any,
     handle: TableHandle,
@@ -57,6 +71,8 @@ def maintain(
         batch.delete(handle.expiry, old.to_bytes(8) + tree_key)
     if new is not None:
         batch.put(handle.expiry, new.to_bytes(8) + tree_key, b"")
+        if new < handle.expiry_mark.second:
+            handle.expiry_mark.second = new
 
 
 def expiry_second(item: bytes | None, name: str) -> int | None:
@@ -90,22 +106,24 @@ class _Expired:
         return self._now - OLDEST_SECONDS <= value <= self._now
 
 
-def sweep(database: Any) -> int:
-    """Delete everything that has expired; returns how many items."""
+def sweep(database: Any, is_full: bool = True) -> int:
+    """Delete what has expired, everything or only since the last sweep; returns how many items."""
     deleted = 0
     for name in database.catalog.names():
         handle = database.catalog.get(name)
         if handle is not None and handle.expiry is not None:
-            deleted += _sweep_table(database, handle)
+            deleted += _sweep_table(database, handle, is_full)
     return deleted
 
 
-def _sweep_table(database: Any, handle: TableHandle) -> int:
+def _sweep_table(database: Any, handle: TableHandle, is_full: bool) -> int:
     now = database.settings.clock()
-    lower = max(0, int(now - OLDEST_SECONDS)).to_bytes(8)
-    upper = (int(now) + 1).to_bytes(8)
+    mark = handle.expiry_mark
+    lower = max(0, int(now - OLDEST_SECONDS), 0 if is_full else mark.second)
+    upper = mark.second = int(now) + 1
     deleted = seqno = 0
-    with handle.expiry.cursor(lower, upper, values=False) as cursor:
+    bounds = lower.to_bytes(8), upper.to_bytes(8)
+    with handle.expiry.cursor(*bounds, values=False) as cursor:
         while not database.stopping.is_set() and (keys := cursor.next_chunk(CHUNK_ITEMS)):
             for key in keys:
                 committed = _delete(database, handle.name, key[8:], now)

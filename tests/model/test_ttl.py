@@ -174,6 +174,29 @@ def test_turned_off_nothing_expires(db: Database) -> None:
     assert ttl.sweep(db) == 1
 
 
+def test_quick_sweeps_begin_where_the_last_one_ended(db: Database, clock: Clock) -> None:
+    turn_on(db)
+    put(db, "a", NOW)
+    assert ttl.sweep(db, is_full=False) == 1
+    mark = db.catalog.get("Music").expiry_mark
+    assert mark.second == NOW + 1
+    put(db, "b", NOW + 1)
+    put(db, "c", NOW + 9)
+    assert ttl.sweep(db, is_full=False) == 0
+    clock.now += 1.5
+    assert ttl.sweep(db, is_full=False) == 1
+    put(db, "late", NOW - 5)  # an entry behind the mark takes the mark back
+    put(db, "later", NOW - 4)
+    assert mark.second == NOW - 5
+    assert ttl.sweep(db, is_full=False) == 2
+    # A mark that is too late, as two threads may leave it, holds until the next full sweep.
+    put(db, "lost", NOW - 5)
+    mark.second = NOW + 2
+    assert ttl.sweep(db, is_full=False) == 0
+    assert ttl.sweep(db) == 1
+    assert left(db) == ["c"]
+
+
 def test_housekeeping_sweeps_by_itself(clock: Clock) -> None:
     import time
 
