@@ -71,8 +71,7 @@ def maintain(
         batch.delete(handle.expiry, old.to_bytes(8) + tree_key)
     if new is not None:
         batch.put(handle.expiry, new.to_bytes(8) + tree_key, b"")
-        if new < handle.expiry_mark.second:
-            handle.expiry_mark.second = new
+        handle.expiry_mark.second = min(handle.expiry_mark.second, new)
 
 
 def expiry_second(item: bytes | None, name: str) -> int | None:
