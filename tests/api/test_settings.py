@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -447,3 +448,22 @@ def test_replica_auto_scaling(db: Database) -> None:
     assert "not supported by dynalsm" in refused(
         db, "UpdateTableReplicaAutoScaling", TableName="Music", ReplicaUpdates=other
     )
+
+
+def test_tags_of_concurrent_callers_all_survive(db: Database) -> None:
+    # Each change reads the current tags; without a lock around it one of two would be lost.
+    def toggle(name: str) -> None:
+        for _ in range(50):
+            db.call("TagResource", {"ResourceArn": ARN, "Tags": [{"Key": name, "Value": "x"}]})
+            kept = {
+                tag["Key"] for tag in db.call("ListTagsOfResource", {"ResourceArn": ARN})["Tags"]
+            }
+            assert name in kept
+            db.call("UntagResource", {"ResourceArn": ARN, "TagKeys": [name]})
+            kept = {
+                tag["Key"] for tag in db.call("ListTagsOfResource", {"ResourceArn": ARN})["Tags"]
+            }
+            assert name not in kept
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(toggle, ("A", "B", "C")))
