@@ -2,20 +2,16 @@
 #
 # Entries are (key, tag, value) with tag = seqno << 8 | kind. A status that is an error is raised;
 # END and NOT_FOUND give None, WOULD_BLOCK raises BlockingIOError.
-# Thread safety: that of what is behind the door, except that a Source belongs to one thread. The GIL
-# is released around reads that may block.
+# Thread safety: that of what is behind the door, except that a Source belongs to one thread. The
+# GIL is released around reads that may block.
 
+cimport cython
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
 from dynalsm._core.block cimport (
-    BlockBuilder,
     BlockCursor,
-    block_builder_add,
-    block_builder_finish,
-    block_builder_free,
-    block_builder_init,
     block_cursor_first,
     block_cursor_free,
     block_cursor_init,
@@ -26,6 +22,13 @@ from dynalsm._core.block cimport (
     block_cursor_seek,
     block_cursor_seek_back,
     block_get,
+)
+from dynalsm._core.block_builder cimport (
+    BlockBuilder,
+    block_builder_add,
+    block_builder_finish,
+    block_builder_free,
+    block_builder_init,
 )
 from dynalsm._core.cache cimport (
     Block,
@@ -161,6 +164,7 @@ def block_find(bytes block, bytes key, uint64_t tag):
     return None
 
 
+@cython.final
 cdef class BlockWalk:
     """A cursor over a block; moves return whether there is an entry."""
 
@@ -249,6 +253,7 @@ cdef class Pinned:
     """A block that is held until close()."""
 
     cdef Block* block
+    cdef BlockCache cache        # keeps it alive
 
     @property
     def data(self):
@@ -274,12 +279,7 @@ cdef class Pinned:
         self.close()
 
 
-cdef Pinned pinned(Block* block):
-    cdef Pinned result = Pinned.__new__(Pinned)
-    result.block = block
-    return result
-
-
+@cython.final
 cdef class BlockCache:
     """A block cache; close() only when nothing is pinned and no table uses it."""
 
@@ -293,9 +293,15 @@ cdef class BlockCache:
     def __dealloc__(self):
         cache_free(self.cache)
 
+    cdef Pinned pinned(self, Block* block):
+        cdef Pinned result = Pinned.__new__(Pinned)
+        result.block = block
+        result.cache = self
+        return result
+
     def find(self, uint64_t file_id, uint64_t offset):
         cdef Block* block = cache_find(self.cache, file_id, offset)
-        return None if block == NULL else pinned(block)
+        return None if block == NULL else self.pinned(block)
 
     def add(self, uint64_t file_id, uint64_t offset, bytes data, bint insert=True):
         cdef size_t size = len(data)
@@ -306,7 +312,7 @@ cdef class BlockCache:
         cdef Block* block = cache_add(self.cache, file_id, offset, copy, size, insert)
         if block == NULL:
             raise MemoryError
-        return pinned(block)
+        return self.pinned(block)
 
     def set_capacity(self, uint64_t capacity_bytes):
         cache_set_capacity(self.cache, capacity_bytes)
@@ -328,7 +334,7 @@ cdef class BlockCache:
         cdef uint64_t* places = <uint64_t*>malloc(count * sizeof(uint64_t))
         cdef Block** hints = <Block**>calloc(count, sizeof(Block*))
         cdef size_t i
-        cdef int r
+        cdef int _
         cdef uint64_t start
         cdef Block* block
         for i in range(count):
@@ -337,7 +343,7 @@ cdef class BlockCache:
             block_unref(hints[i])
         with nogil:
             start = cpu_ns()
-            for r in range(rounds):
+            for _ in range(rounds):
                 for i in range(count):
                     if by_hint:
                         block = block_try_pin(hints[i], file_id, places[i])
@@ -367,6 +373,7 @@ cdef dict info_dict(const TableInfo* info):
     }
 
 
+@cython.final
 cdef class SSTableWriter:
     """Writes an SSTable entry by entry; finish() returns what the manifest would keep."""
 
@@ -462,6 +469,40 @@ def write_table(str path, list entries, **options):
     return writer.finish()
 
 
+@cython.final
+cdef class ManyKeys:
+    """The arrays table_get_many works on."""
+
+    cdef list owner              # keeps the keys alive
+    cdef int count
+    cdef Slice* keys
+    cdef uint64_t* hashes
+    cdef Found* found
+    cdef int* statuses
+
+    def __cinit__(self, list keys):
+        cdef int i
+        self.owner = keys
+        self.count = <int>len(keys)
+        self.keys = <Slice*>malloc((self.count + 1) * sizeof(Slice))
+        self.hashes = <uint64_t*>malloc((self.count + 1) * sizeof(uint64_t))
+        self.found = <Found*>malloc((self.count + 1) * sizeof(Found))
+        self.statuses = <int*>malloc((self.count + 1) * sizeof(int))
+        if not (self.keys and self.hashes and self.found and self.statuses):
+            raise MemoryError
+        for i in range(self.count):
+            self.keys[i] = slice_from(keys[i])
+            self.hashes[i] = hash64(self.keys[i].data, self.keys[i].size)
+            self.statuses[i] = NOT_FOUND
+
+    def __dealloc__(self):
+        free(self.keys)
+        free(self.hashes)
+        free(self.found)
+        free(self.statuses)
+
+
+@cython.final
 cdef class SSTable:
     """An open SSTable."""
 
@@ -507,57 +548,53 @@ cdef class SSTable:
             return result
         return raise_status(status, &failure)
 
-    def get_many(
-        self, list keys, uint64_t seqno=(1 << 56) - 1, bint may_block=True, bint time_it=False,
-        int group=0,
-    ):
-        """Return what get() gives for each key ("block" where it would block), or ns per key."""
-        cdef int count = len(keys)
+    def get_many(self, list keys, uint64_t seqno=(1 << 56) - 1, bint may_block=True):
+        """Return what get() gives for each key; "block" where it would block."""
+        cdef ManyKeys many = ManyKeys(keys)
+        cdef Failure failure
+        cdef int status
         cdef int i
+        failure_clear(&failure)
+        with nogil:
+            status = table_get_many(
+                self.table, many.keys, many.hashes, many.count, seqno, may_block, True,
+                many.found, many.statuses, &failure,
+            )
+        result = []
+        for i in range(many.count):
+            if many.statuses[i] == OK:
+                result.append((many.found[i].tag, bytes_from(many.found[i].value)))
+                found_release(&many.found[i])
+            else:
+                result.append("block" if many.statuses[i] == WOULD_BLOCK else None)
+        raise_status(status, &failure)
+        return result
+
+    def time_get_many(self, list keys, int group):
+        """Return nanoseconds per key when so many are looked up at once."""
+        cdef ManyKeys many = ManyKeys(keys)
+        cdef Failure failure
         cdef int status = OK
-        cdef uint64_t spent
         cdef int at = 0
         cdef int size
-        cdef Failure failure
-        cdef Slice* slices = <Slice*>malloc((count + 1) * sizeof(Slice))
-        cdef uint64_t* hashes = <uint64_t*>malloc((count + 1) * sizeof(uint64_t))
-        cdef Found* found = <Found*>malloc((count + 1) * sizeof(Found))
-        cdef int* statuses = <int*>malloc((count + 1) * sizeof(int))
+        cdef int i
+        cdef uint64_t spent
         failure_clear(&failure)
-        for i in range(count):
-            slices[i] = slice_from(keys[i])
-            hashes[i] = hash64(slices[i].data, slices[i].size)
-            statuses[i] = NOT_FOUND
-        if group <= 0:
-            group = count
         with nogil:
             spent = cpu_ns()
-            while at < count and status == OK:
-                size = min(group, count - at)
+            while at < many.count and status == OK:
+                size = min(group, many.count - at)
                 status = table_get_many(
-                    self.table, slices + at, hashes + at, size, seqno, may_block, True,
-                    found + at, statuses + at, &failure,
+                    self.table, many.keys + at, many.hashes + at, size, (<uint64_t>1 << 56) - 1,
+                    True, True, many.found + at, many.statuses + at, &failure,
                 )
-                if time_it:
-                    for i in range(at, at + size):
-                        if statuses[i] == OK:
-                            found_release(&found[i])
+                for i in range(at, at + size):
+                    if many.statuses[i] == OK:
+                        found_release(&many.found[i])
                 at += size
             spent = cpu_ns() - spent
-        result = []
-        if not time_it:
-            for i in range(count):
-                if statuses[i] == OK:
-                    result.append((found[i].tag, bytes_from(found[i].value)))
-                    found_release(&found[i])
-                else:
-                    result.append("block" if statuses[i] == WOULD_BLOCK else None)
-        free(slices)
-        free(hashes)
-        free(found)
-        free(statuses)
         raise_status(status, &failure)
-        return spent / max(count, 1) if time_it else result
+        return spent / max(many.count, 1)
 
     def verify(self):
         cdef Failure failure
@@ -638,7 +675,7 @@ cdef class SSTable:
         cdef Slice* slices = <Slice*>malloc((count + 1) * sizeof(Slice))
         cdef uint64_t* hashes = <uint64_t*>malloc((count + 1) * sizeof(uint64_t))
         cdef size_t i
-        cdef int r
+        cdef int _
         cdef uint64_t spent
         cdef uint64_t hits = 0
         cdef Found found
@@ -649,7 +686,7 @@ cdef class SSTable:
             hashes[i] = hash64(slices[i].data, slices[i].size)
         with nogil:
             spent = cpu_ns()
-            for r in range(rounds):
+            for _ in range(rounds):
                 for i in range(count):
                     if table_get(
                         self.table, slices[i], hashes[i], (<uint64_t>1 << 56) - 1, may_block, True,
@@ -664,6 +701,7 @@ cdef class SSTable:
         return spent / (rounds * count), hits
 
 
+@cython.final
 cdef class SourceDoor:
     """A Source over a table; moves return its status, errors are raised."""
 

@@ -1,4 +1,5 @@
-# Block of entries that share key prefixes: builder and in-place cursor (a block is searched as it lies).
+# Block of entries that share key prefixes: point get and in-place cursor (a block is searched as it
+# lies). block_builder.pxd builds them.
 #
 # Entry: shared varint | unshared varint | value size varint | tag varint | key suffix | value
 # Entries come in groups of `interval` (a power of two): the first one of a group has its whole key
@@ -9,47 +10,21 @@
 # byte of each key's hash64 (the highest), then a u32: count of entries in bits 0-23, log2 of the
 # interval in bits 24-27, bit 28 when the offsets are u32; the rest is zero.
 # A point get compares hash bytes first and then touches one entry and the first of its group: what
-# counts is how many cache lines are fetched one after the other (docs/decisions/0003-blocks.md).
-# Every length is checked against the block's end: damaged bytes give CORRUPTION, never a stray read.
-# Thread safety: a finished block is immutable; a builder or cursor belongs to one thread.
+# counts is how many cache lines are fetched one after the other (docs/decisions/blocks.md).
+# Every length is checked against the block's end: damaged bytes give CORRUPTION, never a stray
+# read.
+# Thread safety: a finished block is immutable; a cursor belongs to one thread.
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from dynalsm._core.coding cimport Slice
 
 
+# On disk: never change.
 cdef enum:
-    BLOCK_INTERVAL_MAX = 256
+    BLOCK_INTERVAL_SHIFT_MAX = 8
     BLOCK_ENTRIES_MAX = 0xFFFFFF
-
-
-cdef struct BlockBuilder:
-    uint8_t* data                # owned
-    size_t size
-    size_t capacity
-    uint32_t* offsets            # owned
-    uint8_t* hash_bytes          # owned, as many as offsets
-    uint32_t offset_capacity
-    uint32_t entries
-    uint32_t interval_shift
-    uint8_t* first_key           # owned: of the group
-    size_t first_key_size
-    size_t first_key_capacity
-
-
-# The interval is rounded up to a power of two.
-cdef int block_builder_init(BlockBuilder* builder, uint32_t interval) noexcept nogil
-cdef void block_builder_free(BlockBuilder* builder) noexcept nogil
-cdef void block_builder_reset(BlockBuilder* builder) noexcept nogil
-# NO_MEMORY also when the block would pass 2 GiB (nothing added).
-cdef int block_builder_add(BlockBuilder* builder, Slice key, uint64_t tag, Slice value) noexcept nogil
-# As block_builder_add, for callers who have hash64(key).
-cdef int block_builder_add_hashed(
-    BlockBuilder* builder, Slice key, uint64_t key_hash, uint64_t tag, Slice value
-) noexcept nogil
-# Size of the finished block.
-cdef size_t block_builder_bytes(BlockBuilder* builder) noexcept nogil
-cdef int block_builder_finish(BlockBuilder* builder) noexcept nogil     # appends what follows the entries
+    BLOCK_WIDE_BIT = 1 << 28
 
 
 cdef struct BlockCursor:

@@ -1,344 +1,39 @@
 # Blocks of entries (see block.pxd for the layout and the contracts).
 #
-# The search never rebuilds keys. Say the first key of a group is smaller than the wanted key and has
-# `matched` leading bytes in common with it. Another entry of the group shares exactly `shared` bytes
-# with that first key and is not smaller than it, hence:
+# The search never rebuilds keys. Say the first key of a group is smaller than the wanted key and
+# has `matched` leading bytes in common with it. Another entry of the group shares exactly `shared`
+# bytes with that first key and is not smaller than it, hence:
 #   shared > matched   it differs from the wanted key where the first key did: still smaller
-#   shared < matched   it is greater than the first key at a byte where that equals the wanted: greater
+#   shared < matched   it is greater than the first key where that equals the wanted: greater
 #   shared = matched   only its suffix has to be compared with the rest of the wanted key.
 # An entry with shared = 0 has its whole key and is compared with all of the wanted one.
-#
-# Invariants: (1) offsets handed on are < entries_end; (2) parse_entry has checked that suffix and
-# value lie before entries_end.
 
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdlib cimport free, realloc
 from libc.string cimport memcmp, memcpy, memset
 
 from dynalsm._core.bits cimport bytes_in_common, ctz64, likely, unlikely
-from dynalsm._core.coding cimport (
-    Slice,
-    get_u32,
-    get_u64,
-    get_varint,
-    prefetch,
-    put_u32,
-    put_varint,
-    slice_of,
+from dynalsm._core.block_entry cimport (
+    HIGH_BITS,
+    LOW_BITS,
+    ONES,
+    Entry,
+    Layout,
+    offset_of,
+    parse_at,
+    parse_entry,
+    read_layout,
 )
-from dynalsm._core.hashing cimport hash64
+from dynalsm._core.coding cimport Slice, get_u64, prefetch, slice_of
 from dynalsm._core.status cimport CORRUPTION, END, NO_MEMORY, NOT_FOUND, OK
 
 
 cdef enum:
-    FIRST_BLOCK_BYTES = 4608         # a default block without growing
     FIRST_KEY_BYTES = 64
-    FIRST_ENTRIES = 64
-    HEADER_BYTES_MAX = 40            # four varints
-    NARROW_BYTES_MAX = 0x10000       # entries up to here have u16 offsets
-    INTERVAL_SHIFT_MAX = 8
-    SHARED_MIN = 4                   # fewer bytes are not worth fetching the group's first entry
-    WIDE_BIT = 1 << 28
     PREFETCHED_GROUPS = 16           # more groups than this are searched without fetching all ahead
     CACHE_LINE_BYTES = 64
 
-cdef extern from *:
-    """
-    #define DYNALSM_BLOCK_BYTES_MAX ((size_t)0x7FFFFFFF)
-    #define DYNALSM_HIGH_BITS 0x8080808080808080ull
-    #define DYNALSM_LOW_BITS 0x7F7F7F7F7F7F7F7Full
-    #define DYNALSM_ONES 0x0101010101010101ull
-    """
-    size_t BLOCK_BYTES_MAX "DYNALSM_BLOCK_BYTES_MAX"
-    uint64_t HIGH_BITS "DYNALSM_HIGH_BITS"
-    uint64_t LOW_BITS "DYNALSM_LOW_BITS"
-    uint64_t ONES "DYNALSM_ONES"
-
-
-# ---------------------------------------------------------------------------------------- builder
-
-cdef int block_builder_init(BlockBuilder* builder, uint32_t interval) noexcept nogil:
-    memset(builder, 0, sizeof(BlockBuilder))
-    while (
-        builder.interval_shift < INTERVAL_SHIFT_MAX
-        and (<uint32_t>1 << builder.interval_shift) < interval
-    ):
-        builder.interval_shift += 1
-    builder.capacity = FIRST_BLOCK_BYTES
-    builder.offset_capacity = FIRST_ENTRIES
-    builder.first_key_capacity = FIRST_KEY_BYTES
-    builder.data = <uint8_t*>malloc(builder.capacity)
-    builder.offsets = <uint32_t*>malloc(builder.offset_capacity * sizeof(uint32_t))
-    builder.hash_bytes = <uint8_t*>malloc(builder.offset_capacity)
-    builder.first_key = <uint8_t*>malloc(builder.first_key_capacity)
-    if (
-        builder.data == NULL or builder.offsets == NULL
-        or builder.hash_bytes == NULL or builder.first_key == NULL
-    ):
-        block_builder_free(builder)
-        return NO_MEMORY
-    return OK
-
-
-cdef void block_builder_free(BlockBuilder* builder) noexcept nogil:
-    free(builder.data)
-    free(builder.offsets)
-    free(builder.hash_bytes)
-    free(builder.first_key)
-    memset(builder, 0, sizeof(BlockBuilder))
-
-
-cdef void block_builder_reset(BlockBuilder* builder) noexcept nogil:
-    builder.size = 0
-    builder.entries = 0
-    builder.first_key_size = 0
-
-
-cdef int grow_bytes(uint8_t** data, size_t* capacity, size_t wanted) noexcept nogil:
-    """Make room for `wanted` bytes in all."""
-    cdef size_t larger = capacity[0] + capacity[0] // 2
-    cdef uint8_t* moved
-    if larger < wanted:
-        larger = wanted
-    moved = <uint8_t*>realloc(data[0], larger)
-    if moved == NULL:
-        return NO_MEMORY
-    data[0] = moved
-    capacity[0] = larger
-    return OK
-
-
-cdef int grow_offsets(BlockBuilder* builder) noexcept nogil:
-    cdef size_t wanted = 2 * <size_t>builder.offset_capacity
-    cdef uint32_t* offsets = <uint32_t*>realloc(builder.offsets, wanted * sizeof(uint32_t))
-    cdef uint8_t* hash_bytes
-    if offsets == NULL:
-        return NO_MEMORY
-    builder.offsets = offsets
-    hash_bytes = <uint8_t*>realloc(builder.hash_bytes, wanted)
-    if hash_bytes == NULL:
-        return NO_MEMORY
-    builder.hash_bytes = hash_bytes
-    builder.offset_capacity = <uint32_t>wanted
-    return OK
-
-
-cdef int block_builder_add(
-    BlockBuilder* builder, Slice key, uint64_t tag, Slice value
-) noexcept nogil:
-    return block_builder_add_hashed(builder, key, hash64(key.data, key.size), tag, value)
-
-
-cdef int block_builder_add_hashed(
-    BlockBuilder* builder, Slice key, uint64_t key_hash, uint64_t tag, Slice value
-) noexcept nogil:
-    cdef size_t shared = 0
-    cdef size_t unshared
-    cdef size_t wanted = builder.size + HEADER_BYTES_MAX + key.size + value.size
-    cdef size_t shorter
-    cdef uint8_t* target
-    if wanted > BLOCK_BYTES_MAX - 5 * (<size_t>builder.entries + 2):
-        return NO_MEMORY
-    if wanted > builder.capacity and grow_bytes(&builder.data, &builder.capacity, wanted):
-        return NO_MEMORY
-    if builder.entries == builder.offset_capacity and (
-        builder.entries >= BLOCK_ENTRIES_MAX or grow_offsets(builder)
-    ):
-        return NO_MEMORY
-    if builder.entries & ((<uint32_t>1 << builder.interval_shift) - 1):
-        shorter = key.size if key.size < builder.first_key_size else builder.first_key_size
-        shared = bytes_in_common(key.data, builder.first_key, shorter)
-        if shared < SHARED_MIN:
-            shared = 0
-    else:
-        if key.size > builder.first_key_capacity and grow_bytes(
-            &builder.first_key, &builder.first_key_capacity, key.size
-        ):
-            return NO_MEMORY
-        if key.size:
-            memcpy(builder.first_key, key.data, key.size)
-        builder.first_key_size = key.size
-    unshared = key.size - shared
-    target = builder.data + builder.size
-    target = put_varint(target, shared)
-    target = put_varint(target, unshared)
-    target = put_varint(target, value.size)
-    target = put_varint(target, tag)
-    if unshared:
-        memcpy(target, key.data + shared, unshared)
-    if value.size:
-        memcpy(target + unshared, value.data, value.size)
-    builder.offsets[builder.entries] = <uint32_t>builder.size
-    builder.hash_bytes[builder.entries] = <uint8_t>(key_hash >> 56)
-    builder.entries += 1
-    builder.size = <size_t>(target - builder.data) + unshared + value.size
-    return OK
-
-
-cdef size_t block_builder_bytes(BlockBuilder* builder) noexcept nogil:
-    cdef size_t per_entry = 3 if builder.size <= NARROW_BYTES_MAX else 5
-    return builder.size + per_entry * builder.entries + 4
-
-
-cdef int block_builder_finish(BlockBuilder* builder) noexcept nogil:
-    cdef size_t wanted = block_builder_bytes(builder)
-    cdef bint is_wide = builder.size > NARROW_BYTES_MAX
-    cdef uint8_t* target
-    cdef uint32_t i
-    if wanted > builder.capacity and grow_bytes(&builder.data, &builder.capacity, wanted):
-        return NO_MEMORY
-    target = builder.data + builder.size
-    for i in range(builder.entries):
-        if is_wide:
-            put_u32(target, builder.offsets[i])
-            target += 4
-        else:
-            target[0] = <uint8_t>builder.offsets[i]
-            target[1] = <uint8_t>(builder.offsets[i] >> 8)
-            target += 2
-    memcpy(target, builder.hash_bytes, builder.entries)
-    put_u32(
-        target + builder.entries,
-        builder.entries | (builder.interval_shift << 24) | (WIDE_BIT if is_wide else 0),
-    )
-    builder.size = wanted
-    return OK
-
-
-# ---------------------------------------------------------------------------------------- entries
-
-cdef struct Entry:
-    size_t shared
-    size_t unshared
-    uint64_t tag
-    const uint8_t* suffix        # unshared bytes
-    Slice value
-
-
-cdef inline uint64_t packed_varint(uint64_t word, uint64_t stop) noexcept nogil:
-    """The varint in the low bytes of `word`; `stop` has the high bit of its last byte set."""
-    word &= stop ^ (stop - 1)
-    word &= LOW_BITS
-    word = (word & <uint64_t>0x007F007F007F007F) | ((word & <uint64_t>0x7F007F007F007F00) >> 1)
-    word = (word & <uint64_t>0x00003FFF00003FFF) | ((word & <uint64_t>0x3FFF00003FFF0000) >> 2)
-    return (word & <uint64_t>0x000000000FFFFFFF) | ((word & <uint64_t>0x0FFFFFFF00000000) >> 4)
-
-
-cdef const uint8_t* parse_slowly(
-    const uint8_t* at, const uint8_t* limit, Entry* entry
-) noexcept nogil:
-    cdef uint64_t shared, unshared, value_size
-    at = get_varint(at, limit, &shared)
-    if at == NULL:
-        return NULL
-    at = get_varint(at, limit, &unshared)
-    if at == NULL:
-        return NULL
-    at = get_varint(at, limit, &value_size)
-    if at == NULL:
-        return NULL
-    at = get_varint(at, limit, &entry.tag)
-    if at == NULL or unshared > <size_t>(limit - at):
-        return NULL
-    if value_size > <size_t>(limit - at) - unshared:
-        return NULL
-    entry.shared = shared
-    entry.unshared = unshared
-    entry.suffix = at
-    entry.value.data = at + unshared
-    entry.value.size = value_size
-    return at + unshared + value_size
-
-
-cdef inline const uint8_t* parse_entry(
-    const uint8_t* at, const uint8_t* limit, Entry* entry
-) noexcept nogil:
-    """Take the entry at `at` apart. Returns: the byte behind it, or NULL when it is damaged."""
-    cdef const uint8_t* start = at
-    cdef uint64_t word, stop
-    cdef size_t shared, unshared, value_size
-    if unlikely(limit - at < 20):
-        return parse_slowly(at, limit, entry)
-    word = get_u64(at)
-    if unlikely((word & 0x8080) != 0):
-        return parse_slowly(at, limit, entry)
-    shared = word & 0x7F
-    unshared = (word >> 8) & 0x7F
-    value_size = (word >> 16) & 0x7F
-    at += 3
-    if (word & 0x800000) != 0:
-        value_size |= (word >> 17) & 0x3F80
-        at += 1
-        if unlikely((word & <uint64_t>0x80000000) != 0):
-            return parse_slowly(start, limit, entry)
-    word = get_u64(at)
-    stop = ~word & HIGH_BITS
-    if unlikely(stop == 0):
-        return parse_slowly(start, limit, entry)
-    entry.tag = packed_varint(word, stop)
-    at += (ctz64(stop) >> 3) + 1
-    if unlikely(unshared + value_size > <size_t>(limit - at)):
-        return NULL
-    entry.shared = shared
-    entry.unshared = unshared
-    entry.suffix = at
-    entry.value.data = at + unshared
-    entry.value.size = value_size
-    return at + unshared + value_size
-
 
 # ----------------------------------------------------------------------------------------- search
-
-cdef struct Layout:
-    const uint8_t* data
-    const uint8_t* entries_end
-    const uint8_t* offsets
-    const uint8_t* hash_bytes
-    uint32_t count
-    uint32_t interval_shift
-    bint is_wide
-
-
-cdef inline int read_layout(const uint8_t* data, size_t size, Layout* layout) noexcept nogil:
-    """Find what follows the entries. Returns: OK, END (no entries) or CORRUPTION."""
-    cdef uint32_t word
-    cdef size_t count
-    cdef size_t behind
-    if unlikely(size < 4):
-        return CORRUPTION
-    word = get_u32(data + size - 4)
-    count = word & BLOCK_ENTRIES_MAX
-    layout.data = data
-    layout.count = <uint32_t>count
-    layout.interval_shift = (word >> 24) & 15
-    layout.is_wide = (word & WIDE_BIT) != 0
-    behind = count * (5 if layout.is_wide else 3) + 4
-    if unlikely(
-        (word >> 29) or layout.interval_shift > INTERVAL_SHIFT_MAX or behind > size
-    ):
-        return CORRUPTION
-    layout.hash_bytes = data + size - 4 - count
-    layout.entries_end = data + size - behind
-    layout.offsets = layout.entries_end
-    if unlikely(count == 0):
-        return END if size == 4 and word < WIDE_BIT else CORRUPTION
-    return OK
-
-
-cdef inline size_t offset_of(const uint8_t* offsets, bint is_wide, uint32_t index) noexcept nogil:
-    if unlikely(is_wide):
-        return get_u32(offsets + 4 * <size_t>index)
-    return offsets[2 * <size_t>index] | <size_t>offsets[2 * <size_t>index + 1] << 8
-
-
-cdef inline const uint8_t* parse_at(
-    const Layout* layout, uint32_t index, Entry* entry
-) noexcept nogil:
-    """Take entry `index` apart. Returns: the byte behind it, or NULL when it is damaged."""
-    cdef size_t offset = offset_of(layout.offsets, layout.is_wide, index)
-    if unlikely(offset >= <size_t>(layout.entries_end - layout.data)):
-        return NULL
-    return parse_entry(layout.data + offset, layout.entries_end, entry)
-
 
 cdef inline int suffix_order(
     const uint8_t* suffix, size_t suffix_size, const uint8_t* rest, size_t rest_size, size_t* common
@@ -352,8 +47,9 @@ cdef inline int suffix_order(
     return (suffix_size > rest_size) - (suffix_size < rest_size)
 
 
-# Parses the first entry of a group. *order: of it against (key, tag), where 2 says that it comes at or
-# after and has this very key; *common: leading bytes in common with the key. Returns: NULL if damaged.
+# Parses the first entry of a group. *order: of it against (key, tag), where 2 says that it comes
+# at or after and has this very key; *common: leading bytes in common with the key. Returns: NULL
+# if damaged.
 cdef inline const uint8_t* compare_first(
     const Layout* layout, uint32_t group, Slice key, uint64_t tag,
     Entry* entry, int* order, size_t* common
@@ -378,8 +74,8 @@ cdef inline void prefetch_entries(
         i += step
 
 
-# Finds the first entry at or after (key, tag): its index, whether it has this very key, and the byte
-# behind it. Its whole key is key[:entry.shared] + suffix. Returns: OK, END or CORRUPTION.
+# Finds the first entry at or after (key, tag): its index, whether it has this very key, and the
+# byte behind it. Its whole key is key[:entry.shared] + suffix. Returns: OK, END or CORRUPTION.
 cdef int find_entry(
     const Layout* layout, Slice key, uint64_t tag,
     Entry* entry, uint32_t* index, bint* is_key, const uint8_t** behind
@@ -584,6 +280,16 @@ cdef inline void layout_of(const BlockCursor* cursor, Layout* layout) noexcept n
     layout.is_wide = cursor.is_wide
 
 
+cdef int grow_key(BlockCursor* cursor, size_t size) noexcept nogil:
+    """Room for a key of that size; what is in key_buffer stays."""
+    cdef uint8_t* larger = <uint8_t*>realloc(cursor.key_buffer, size + FIRST_KEY_BYTES)
+    if larger == NULL:
+        return NO_MEMORY
+    cursor.key_buffer = larger
+    cursor.key_capacity = size + FIRST_KEY_BYTES
+    return OK
+
+
 cdef inline int place(
     BlockCursor* cursor, const uint8_t* head, const Entry* entry, uint32_t index,
     const uint8_t* behind
@@ -593,7 +299,7 @@ cdef inline int place(
     if unlikely(size > cursor.key_capacity):
         if head == cursor.key_buffer:
             head = NULL
-        if grow_bytes(&cursor.key_buffer, &cursor.key_capacity, size + FIRST_KEY_BYTES):
+        if grow_key(cursor, size):
             return NO_MEMORY
     if head != NULL and entry.shared and head != cursor.key_buffer:
         memcpy(cursor.key_buffer, head, entry.shared)

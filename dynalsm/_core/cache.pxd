@@ -1,5 +1,6 @@
 # The block cache: uncompressed blocks by (file id, offset), with a byte budget. Sharded CLOCK:
-# a hit sets a bit, no list surgery. Blocks are reference-counted; a pinned block outlives its eviction.
+# a hit sets a bit, no list surgery. Blocks are reference-counted; a pinned block outlives its
+# eviction.
 # Thread-safe: one short mutex per shard; reference counts are atomic.
 #
 # Block headers live in pools that are never given back while the cache lives, so that whoever kept
@@ -42,9 +43,9 @@ cdef Block* cache_find(Cache* cache, uint64_t file_id, uint64_t offset) noexcept
 # Returns: `hint`, pinned, if it still is this block; else NULL (it may be cached elsewhere).
 # Counts as a hit. hint may be NULL, or any header this cache ever gave out.
 cdef Block* block_try_pin(Block* hint, uint64_t file_id, uint64_t offset) noexcept nogil
-# Takes over `data` (malloc'ed). Returns: the block, pinned once, or NULL for want of memory (data freed).
-# insert=False gives a block that is not put into the cache (scans that must not disturb it).
-# When the block is there already, that one is returned and `data` freed. cache may be NULL.
+# Takes over `data` (malloc'ed). Returns: the block, pinned once, or NULL for want of memory (data
+# freed). insert=False gives a block that is not put into the cache (scans that must not disturb
+# it). When the block is there already, that one is returned and `data` freed. cache may be NULL.
 cdef Block* cache_add(
     Cache* cache, uint64_t file_id, uint64_t offset, uint8_t* data, size_t size, bint insert
 ) noexcept nogil

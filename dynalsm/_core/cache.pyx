@@ -1,13 +1,13 @@
 # The block cache (see cache.pxd for the contracts).
 #
-# Each shard is an open-addressing table of (hash, block) with linear probing; the table is the clock
-# as well: the hand walks its slots. A new block starts without its CLOCK bit, so what a scan touches
-# once goes first. The budget is one number for all shards: whoever goes over it evicts, from its own
-# shard first, then from the others, one shard's mutex at a time.
+# Each shard is an open-addressing table of (hash, block) with linear probing; the table is the
+# clock as well: the hand walks its slots. A new block starts without its CLOCK bit, so what a scan
+# touches once goes first. The budget is one number for all shards: whoever goes over it evicts,
+# from its own shard first, then from the others, one shard's mutex at a time.
 #
-# Invariants: (1) a block in a table holds one reference for the table; (2) `bytes` is the sum of the
-# charges of the blocks in tables; (3) a header's fields are written only before its first reference
-# is published and after its last one is gone; (4) no memory is freed under a mutex.
+# Invariants: (1) a block in a table holds one reference for the table; (2) `bytes` is the sum of
+# the charges of the blocks in tables; (3) a header's fields are written only before its first
+# reference is published and after its last one is gone; (4) no memory is freed under a mutex.
 # Lock order: a shard's mutex or the pool's, never two at once.
 
 from libc.stdlib cimport calloc, free

@@ -1,7 +1,8 @@
-# A bounded pool of file descriptors over all tables of the process: files are opened for reading when
-# they are needed, and the one not used for longest (by a clock) is closed when there are too many.
-# Thread-safe: one mutex for the pool; a descriptor in use is never closed. When every open one is in
-# use the bound gives way: it is then exceeded by the number of reads under way at most.
+# A bounded pool of file descriptors over all tables of the process: files are opened for reading
+# when they are needed, and the one not used for longest (by a clock) is closed when there are too
+# many.
+# Thread-safe: one mutex for the pool; a descriptor in use is never closed. When every open one is
+# in use the bound gives way: it is then exceeded by the number of reads under way at most.
 
 from dynalsm._core.status cimport Failure
 

@@ -92,7 +92,7 @@ cdef int take_idle_locked() noexcept nogil:
 
 
 cdef int open_evicting(const char* path, int* fd, Failure* failure) noexcept nogil:
-    """Open the file; when the process has run out of descriptors, give up idle ones and try again."""
+    """Open the file; when the process is out of descriptors, give up idle ones and try again."""
     cdef int victim
     cdef int status
     while True:

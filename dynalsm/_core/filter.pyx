@@ -1,6 +1,7 @@
 # Cache-line-blocked Bloom filter (see filter.pxd for the contracts).
 #
-# On disk it is what it is in memory: lines of 64 bytes. A key picks one line and `probes` bits of it:
+# On disk it is what it is in memory: lines of 64 bytes. A key picks one line and `probes` bits of
+# it:
 #   x = key_hash * 0x9E3779B97F4A7C15;  x ^= x >> 32
 #   line = ((x * 0xD6E8FEB86659FD93 mod 2^64) >> 32) * lines >> 32
 #   b = x * 0xC4CEB9FE1A85EC53; probe i (0..6) is bits 9i..9i+8 of b ^ (b >> 29)

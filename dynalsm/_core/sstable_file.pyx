@@ -1,7 +1,7 @@
 # One open SSTable (see sstable_file.pxd for the contracts, docs/format-sstable.md for the bytes).
 #
-# Invariant: every byte of the file that is used has been checked against a checksum that also covers
-# the file's unique id and the offset the bytes were expected at.
+# Invariant: every byte of the file that is used has been checked against a checksum that also
+# covers the file's unique id and the offset the bytes were expected at.
 
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, strdup
@@ -183,7 +183,9 @@ cdef int read_tail(Table* table, uint64_t unique_id, Failure* failure) noexcept 
     if problem != NULL:
         return table_damaged(table, problem, footer_at, failure)
     if footer.file_bytes != table.file_bytes:
-        return table_damaged(table, "the SSTable is shorter or longer than written", footer_at, failure)
+        return table_damaged(
+            table, "the SSTable is shorter or longer than written", footer_at, failure
+        )
     if unique_id and footer.unique_id != unique_id:
         return table_damaged(
             table, "this is another SSTable than the manifest says", footer_at, failure

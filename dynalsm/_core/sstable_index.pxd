@@ -25,7 +25,7 @@ cdef struct IndexSlot:
     uint64_t offset              # in the file
     uint32_t stored_size         # there, without the trailer
     uint32_t raw_size            # uncompressed
-    # Where the block was seen in the cache. Atomic; the table's readers write them, the index does not.
+    # Where the block was seen in the cache. Atomic; written by the table's readers.
     uint64_t hint                # Block*
     uint64_t data                # its data: only ever prefetched
 
@@ -35,14 +35,15 @@ cdef struct TableIndex:
     IndexSlot* slots             # owned, count + 1: the last one has the offset behind the blocks
     uint64_t* prefixes           # owned: of the separators behind what they share
     uint64_t* tags               # owned; NULL: all are 0
-    uint64_t* key_ends           # owned: separator i is keys[key_ends[i-1]:key_ends[i]] behind `common`
+    # owned: separator i is `common` and then keys[key_ends[i-1]:key_ends[i]]
+    uint64_t* key_ends
     uint8_t* keys                # owned
     uint8_t* common              # owned: what all separators begin with
     size_t common_size
     uint32_t* buckets            # owned; NULL: no use here
     uint64_t bucket_scale        # bucket = (place * bucket_scale) >> 64
     bint by_digits               # place = digits_place(prefix), else prefix - low
-    uint64_t weights[8]          # of the bytes of a prefix as digits, highest first; 0: not looked at
+    uint64_t weights[8]          # of a prefix's bytes as digits, highest first; 0: not looked at
     uint8_t least[8]             # lowest and highest byte found at each place, 0 (the end) aside
     uint8_t most[8]
     uint64_t low                 # prefixes[0]

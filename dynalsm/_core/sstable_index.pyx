@@ -32,7 +32,8 @@ cdef extern from *:
     /* The largest factor with high_product(last, factor) < buckets. */
     static inline uint64_t dynalsm_scale_for(uint64_t buckets, uint64_t last)
     {
-        unsigned __int128 scale = ((unsigned __int128)buckets << 64) / ((unsigned __int128)last + 1);
+        unsigned __int128 scale = (unsigned __int128)buckets << 64;
+        scale /= (unsigned __int128)last + 1;
         return scale >> 64 ? ~(uint64_t)0 : (uint64_t)scale;
     }
     """

@@ -38,9 +38,9 @@ cdef uint64_t table_memory(Table* table) noexcept nogil     # resident bytes: in
 # Rough share of the file before `key` (bytes), from the index alone (0 when that cannot be read).
 cdef uint64_t table_offset_of(Table* table, Slice key) noexcept nogil
 
-# Newest entry of `key` with seqno <= `seqno`: OK (a delete is found too: look at the tag), NOT_FOUND, WOULD_BLOCK
-# (only with may_block=False: a block is not in the cache), or an error. key_hash = hash64(key).
-# out.pin holds the block until found_release.
+# Newest entry of `key` with seqno <= `seqno`: OK (a delete is found too: look at the tag),
+# NOT_FOUND, WOULD_BLOCK (only with may_block=False: a block is not in the cache), or an error.
+# key_hash = hash64(key). out.pin holds the block until found_release.
 cdef int table_get(
     Table* table, Slice key, uint64_t key_hash, uint64_t seqno, bint may_block, bint fill_cache,
     Found* out, Failure* failure

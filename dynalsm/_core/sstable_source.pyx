@@ -5,8 +5,9 @@
 # that fails or would block leaves everything as it was.
 #
 # Reading ahead: one pread fetches a window of many blocks. It begins with the second block in a row
-# that is not in the cache (at once when the caller asked for it) and grows. Blocks that are not kept
-# in the cache are used where they lie in the window, or are decompressed into the slot's own buffer.
+# that is not in the cache (at once when the caller asked for it) and grows. Blocks that are not
+# kept in the cache are used where they lie in the window, or are decompressed into the slot's own
+# buffer.
 #
 # Invariants: (1) the active slot's block stays valid until the next successful move; (2) the window
 # is only overwritten in a call that may block, hence either moves or ends in an error.

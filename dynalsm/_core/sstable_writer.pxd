@@ -19,7 +19,7 @@ cdef struct TableOptions:
 cdef struct TableInfo:
     uint64_t file_id
     uint64_t file_bytes
-    uint64_t unique_id           # random; in the manifest and in the file: tells swapped files apart
+    uint64_t unique_id           # random; in the manifest and the file: tells swapped files apart
     uint64_t entries
     uint64_t deletions
     uint64_t min_seqno
@@ -43,9 +43,11 @@ cdef TableWriter* table_writer_open(
 cdef int table_writer_add(
     TableWriter* writer, Slice key, uint64_t tag, Slice value, Failure* failure
 ) noexcept nogil
-cdef uint64_t table_writer_bytes(TableWriter* writer) noexcept nogil     # about the file's size so far
+# About the size of the file so far.
+cdef uint64_t table_writer_bytes(TableWriter* writer) noexcept nogil
 cdef uint64_t table_writer_entries(TableWriter* writer) noexcept nogil
-# Writes everything, fdatasyncs, closes, frees the writer (also on failure, then the file is removed).
+# Writes everything, fdatasyncs, closes, frees the writer (also on failure, then the file is
+# removed).
 cdef int table_writer_finish(TableWriter* writer, TableInfo* info, Failure* failure) noexcept nogil
 cdef void table_writer_abandon(TableWriter* writer) noexcept nogil       # removes the file, frees
 cdef void table_info_free(TableInfo* info) noexcept nogil                # frees the two keys

@@ -1,20 +1,19 @@
-# Writes one SSTable (see sstable_writer.pxd for the contracts, docs/format-sstable.md for the bytes).
+# Writes one SSTable (see sstable_writer.pxd for the contracts, docs/format-sstable.md for the
+# bytes).
 #
-# Finished blocks go to an output buffer and from there to the file in large writes; with a codec they
-# wait until there are enough of them to be compressed in one call. The index, the key hashes of the
-# filter and the properties are collected on the way and written behind the data.
+# Finished blocks go to the output; with a codec they wait until there are enough of them to be
+# compressed in one call. The index, the key hashes of the filter and the properties are collected
+# on the way and written behind the data.
 #
-# Invariants: (1) file_offset + output.size is the offset of the next block; (2) entries come in
-# internal order, and this is checked: an SSTable out of order would lose keys silently.
+# Invariant: entries come in internal order, and this is checked: an SSTable out of order would lose
+# keys silently.
 
-from libc.errno cimport EEXIST, errno
-from libc.stdint cimport int64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcpy, memset, strdup
+from libc.string cimport memcpy, memset
 from libc.time cimport time
-from posix.fcntl cimport O_CREAT, O_EXCL, O_WRONLY
 
-from dynalsm._core.block cimport (
+from dynalsm._core.block_builder cimport (
     BlockBuilder,
     block_builder_add_hashed,
     block_builder_bytes,
@@ -23,12 +22,17 @@ from dynalsm._core.block cimport (
     block_builder_init,
     block_builder_reset,
 )
-from dynalsm._core.bits cimport bytes_in_common
-from dynalsm._core.coding cimport Slice, slice_compare, slice_equal, slice_of
+from dynalsm._core.coding cimport Slice, slice_compare, slice_of
 from dynalsm._core.compress cimport CODEC_NONE, CODEC_ZSTD, RawBlock, compress_blocks
-from dynalsm._core.files cimport file_close, file_open, file_remove, file_sync, file_write
 from dynalsm._core.filter cimport filter_build, filter_size
 from dynalsm._core.hashing cimport hash64
+from dynalsm._core.index_builder cimport (
+    IndexBuilder,
+    index_builder_add,
+    index_builder_encode,
+    index_builder_free,
+    index_builder_stored,
+)
 from dynalsm._core.source cimport KIND_DELETE, KIND_SINGLE_DELETE
 from dynalsm._core.sstable_format cimport (
     DIRECTORY_ENTRY_BYTES,
@@ -44,57 +48,44 @@ from dynalsm._core.sstable_format cimport (
     Properties,
     Section,
     bytes_append,
-    bytes_append_varint,
     bytes_free,
-    bytes_reserve,
     footer_encode,
     properties_encode,
-    put_trailer,
     section_encode,
-    table_header_encode,
 )
-from dynalsm._core.status cimport CORRUPTION, NO_MEMORY, OK, Failure, fail, fail_errno
-
-cdef extern from "<sys/random.h>" nogil:
-    int getentropy(void* buffer, size_t size)
+from dynalsm._core.sstable_output cimport (
+    TableOutput,
+    output_abandon,
+    output_append,
+    output_append_in_place,
+    output_append_last,
+    output_finish,
+    output_offset,
+    output_open,
+)
+from dynalsm._core.status cimport CORRUPTION, NO_MEMORY, OK, Failure, fail
 
 
 cdef enum:
-    OUTPUT_BYTES = 1 << 20           # written to the file at a time
     PENDING_BLOCKS = 128             # compressed in one call
     PENDING_BYTES = 1 << 20
-    DIRECT_BYTES = 1 << 18           # larger blocks are not copied to the output buffer
+    LARGE_BYTES = 1 << 18            # larger blocks are compressed at once, where they are
     SECTIONS = 3
-
-
-# What the index needs about a block, besides its separator.
-cdef struct BlockPlace:
-    size_t separator_end             # in index_keys
-    uint32_t stored
-    uint32_t raw
+    # What an entry takes in a block besides key and value: varints, offset, hash byte.
+    ENTRY_OVERHEAD_BYTES = 15
 
 
 cdef struct TableWriter:
-    char* path                       # owned
-    int fd
+    TableOutput output
     uint64_t file_id
     uint64_t tree_id
     uint32_t level
     TableOptions options
-    uint64_t unique_id
-    uint64_t file_offset             # bytes written so far
-    Bytes output
     BlockBuilder block
     Bytes pending                    # finished blocks waiting for the codec, end to end
     RawBlock queue[PENDING_BLOCKS]
     int queued
-    # The index: encoded separators end to end, and the blocks' places.
-    Bytes index_keys
-    BlockPlace* places               # owned
-    size_t place_count               # blocks cut
-    size_t place_capacity
-    size_t stored_count              # blocks whose stored size is known
-    Bytes last_separator
+    IndexBuilder index
     # The last key added, and what goes into the properties.
     Bytes last_key
     uint64_t last_hash
@@ -114,43 +105,8 @@ cdef struct TableWriter:
 
 # --------------------------------------------------------------------------------- open, free
 
-cdef void free_writer(TableWriter* writer) noexcept nogil:
-    block_builder_free(&writer.block)
-    bytes_free(&writer.output)
-    bytes_free(&writer.pending)
-    bytes_free(&writer.index_keys)
-    bytes_free(&writer.last_separator)
-    bytes_free(&writer.last_key)
-    bytes_free(&writer.smallest)
-    free(writer.places)
-    free(writer.hashes)
-    free(writer.path)
-    free(writer)
-
-
 cdef int no_memory(Failure* failure) noexcept nogil:
     return fail(failure, NO_MEMORY, "no memory to write an SSTable", NULL, -1, 0)
-
-
-cdef int prepare(TableWriter* writer, Failure* failure) noexcept nogil:
-    cdef int status
-    if writer.path == NULL or block_builder_init(&writer.block, writer.options.restart_interval):
-        return no_memory(failure)
-    if bytes_reserve(&writer.output, OUTPUT_BYTES + DIRECT_BYTES):
-        return no_memory(failure)
-    while writer.unique_id == 0:
-        if getentropy(&writer.unique_id, 8) != 0:
-            return fail_errno(failure, "cannot get random bytes", NULL, errno)
-    table_header_encode(writer.output.data, writer.unique_id)
-    writer.output.size = TABLE_HEADER_BYTES
-    status = file_open(writer.path, O_WRONLY | O_CREAT | O_EXCL, 0o600, &writer.fd, failure)
-    if status != OK and failure.errnum == EEXIST:
-        # Left over from a crash before the manifest knew it. It is unlinked, not truncated: whoever
-        # has it linked or open under another name keeps what was in it.
-        status = file_remove(writer.path, failure)
-        if status == OK:
-            status = file_open(writer.path, O_WRONLY | O_CREAT | O_EXCL, 0o600, &writer.fd, failure)
-    return status
 
 
 cdef TableWriter* table_writer_open(
@@ -161,33 +117,37 @@ cdef TableWriter* table_writer_open(
     if writer == NULL:
         no_memory(failure)
         return NULL
-    writer.fd = -1
-    writer.path = strdup(path)
+    writer.output.fd = -1
     writer.file_id = file_id
     writer.tree_id = tree_id
     writer.level = level
     writer.options = options[0]
     writer.min_seqno = ~<uint64_t>0
-    if prepare(writer, failure) != OK:
-        free_writer(writer)
-        return NULL
-    return writer
+    if block_builder_init(&writer.block, options.restart_interval):
+        no_memory(failure)
+    elif output_open(&writer.output, path, failure) == OK:
+        return writer
+    table_writer_abandon(writer)
+    return NULL
 
 
 cdef void table_writer_abandon(TableWriter* writer) noexcept nogil:
-    cdef Failure ignored
     if writer == NULL:
         return
-    if writer.fd >= 0:
-        file_close(writer.fd)
-        file_remove(writer.path, &ignored)
-    free_writer(writer)
+    output_abandon(&writer.output)
+    block_builder_free(&writer.block)
+    index_builder_free(&writer.index)
+    bytes_free(&writer.pending)
+    bytes_free(&writer.last_key)
+    bytes_free(&writer.smallest)
+    free(writer.hashes)
+    free(writer)
 
 
 cdef uint64_t table_writer_bytes(TableWriter* writer) noexcept nogil:
     return (
-        writer.file_offset + writer.output.size + writer.pending.size
-        + block_builder_bytes(&writer.block) + writer.index_keys.size
+        output_offset(&writer.output) + writer.pending.size
+        + block_builder_bytes(&writer.block) + writer.index.separators.size
         + (writer.keys * writer.options.filter_bits) // 8
     )
 
@@ -196,58 +156,13 @@ cdef uint64_t table_writer_entries(TableWriter* writer) noexcept nogil:
     return writer.entries
 
 
-# ------------------------------------------------------------------------------ output to the file
-
-cdef int write_out(TableWriter* writer, Failure* failure) noexcept nogil:
-    cdef int status = file_write(
-        writer.fd, writer.path, writer.output.data, writer.output.size,
-        <int64_t>writer.file_offset, failure,
-    )
-    if status == OK:
-        writer.file_offset += writer.output.size
-        writer.output.size = 0
-    return status
-
-
-cdef int write_payload(
-    TableWriter* writer, const uint8_t* payload, size_t size, int codec, Failure* failure
-) noexcept nogil:
-    """Append a payload and its trailer to the file."""
-    cdef uint64_t offset = writer.file_offset + writer.output.size
-    if bytes_reserve(&writer.output, size + TRAILER_BYTES):
-        return no_memory(failure)
-    memcpy(writer.output.data + writer.output.size, payload, size)
-    put_trailer(writer.output.data + writer.output.size, size, codec, writer.unique_id, offset)
-    writer.output.size += size + TRAILER_BYTES
-    if writer.output.size >= OUTPUT_BYTES:
-        return write_out(writer, failure)
-    return OK
-
-
-cdef int write_large(
-    TableWriter* writer, uint8_t* payload, size_t size, int codec, Failure* failure
-) noexcept nogil:
-    """As write_payload, without copying. REQUIRES: TRAILER_BYTES of room behind the payload."""
-    cdef int status = write_out(writer, failure)
-    if status != OK:
-        return status
-    put_trailer(payload, size, codec, writer.unique_id, writer.file_offset)
-    status = file_write(
-        writer.fd, writer.path, payload, size + TRAILER_BYTES,
-        <int64_t>writer.file_offset, failure,
-    )
-    writer.file_offset += size + TRAILER_BYTES
-    return status
-
+# ------------------------------------------------------------------------------------------ blocks
 
 cdef int store_block(
-    TableWriter* writer, uint8_t* payload, size_t size, int codec, bint has_room, Failure* failure
+    TableWriter* writer, const uint8_t* payload, size_t size, int codec, Failure* failure
 ) noexcept nogil:
-    writer.places[writer.stored_count].stored = <uint32_t>size
-    writer.stored_count += 1
-    if has_room and size >= DIRECT_BYTES:
-        return write_large(writer, payload, size, codec, failure)
-    return write_payload(writer, payload, size, codec, failure)
+    index_builder_stored(&writer.index, size)
+    return output_append(&writer.output, payload, size, codec, failure)
 
 
 cdef int compress_and_store(
@@ -265,13 +180,9 @@ cdef int compress_and_store(
         block = &blocks[i]
         if status == OK:
             if block.packed == NULL:
-                status = store_block(
-                    writer, <uint8_t*>block.data, block.size, CODEC_NONE, False, failure
-                )
+                status = store_block(writer, block.data, block.size, CODEC_NONE, failure)
             else:
-                status = store_block(
-                    writer, block.packed, block.packed_size, CODEC_ZSTD, False, failure
-                )
+                status = store_block(writer, block.packed, block.packed_size, CODEC_ZSTD, failure)
         free(block.packed)
     return status
 
@@ -296,7 +207,7 @@ cdef int queue_block(TableWriter* writer, Failure* failure) noexcept nogil:
     cdef RawBlock large
     cdef size_t size = writer.block.size
     cdef int status = OK
-    if size >= DIRECT_BYTES:
+    if size >= LARGE_BYTES:
         status = compress_queue(writer, failure)
         if status != OK:
             return status
@@ -312,82 +223,27 @@ cdef int queue_block(TableWriter* writer, Failure* failure) noexcept nogil:
     return status
 
 
-# ------------------------------------------------------------------------------------------ blocks
-
-cdef int make_separator(Slice last, Slice next, Bytes* target) noexcept nogil:
-    """The shortest key >= last and < next, or `last` where shortening is not simple."""
-    cdef size_t shorter = last.size if last.size < next.size else next.size
-    cdef size_t common = bytes_in_common(last.data, next.data, shorter)
-    target.size = 0
-    if common < last.size:
-        if <int>last.data[common] + 1 < <int>next.data[common]:
-            if bytes_append(target, last.data, common + 1):
-                return NO_MEMORY
-            target.data[common] += 1
-            return OK
-        if common + 1 < next.size:
-            return bytes_append(target, next.data, common + 1)
-    return bytes_append(target, last.data, last.size)
-
-
-cdef int index_block(TableWriter* writer, const Slice* next, size_t raw) noexcept nogil:
-    """Note the separator behind the current block; next is NULL behind the last one."""
-    cdef Slice last = slice_of(writer.last_key.data, writer.last_key.size)
-    cdef bint straddles = next != NULL and slice_equal(last, next[0])
-    cdef Bytes separator
-    cdef BlockPlace* places
-    cdef size_t shared
-    cdef size_t shorter
-    cdef int status
-    if writer.place_count == writer.place_capacity:
-        places = <BlockPlace*>realloc(
-            writer.places, (2 * writer.place_capacity + 64) * sizeof(BlockPlace)
-        )
-        if places == NULL:
-            return NO_MEMORY
-        writer.places = places
-        writer.place_capacity = 2 * writer.place_capacity + 64
-    memset(&separator, 0, sizeof(Bytes))
-    if next == NULL or straddles:
-        status = bytes_append(&separator, last.data, last.size)
-    else:
-        status = make_separator(last, next[0], &separator)
-    if status == OK:
-        shorter = min(separator.size, writer.last_separator.size)
-        shared = bytes_in_common(separator.data, writer.last_separator.data, shorter)
-        status = (
-            bytes_append_varint(&writer.index_keys, 2 * shared + straddles)
-            or bytes_append_varint(&writer.index_keys, separator.size - shared)
-            or bytes_append(&writer.index_keys, separator.data + shared, separator.size - shared)
-            or (straddles and bytes_append_varint(&writer.index_keys, writer.last_tag))
-        )
-    bytes_free(&writer.last_separator)
-    writer.last_separator = separator
-    if status != OK:
-        return NO_MEMORY
-    writer.places[writer.place_count].separator_end = writer.index_keys.size
-    writer.places[writer.place_count].raw = <uint32_t>raw
-    writer.place_count += 1
-    return OK
-
-
 cdef int cut_block(TableWriter* writer, const Slice* next, Failure* failure) noexcept nogil:
     """End the current block: store it, or let it wait for the codec."""
     cdef size_t size
     cdef int status = OK
-    # Room for the trailer, so that a large block can be written where it is.
     if block_builder_finish(&writer.block):
         return no_memory(failure)
     size = writer.block.size
-    if index_block(writer, next, size):
+    if index_builder_add(
+        &writer.index, slice_of(writer.last_key.data, writer.last_key.size), writer.last_tag,
+        next, size,
+    ):
         return no_memory(failure)
-    if writer.options.codec == CODEC_NONE:
-        status = store_block(
-            writer, writer.block.data, size, CODEC_NONE,
-            writer.block.capacity >= size + TRAILER_BYTES, failure,
-        )
-    else:
+    if writer.options.codec != CODEC_NONE:
         status = queue_block(writer, failure)
+    elif writer.block.capacity < size + TRAILER_BYTES:
+        status = store_block(writer, writer.block.data, size, CODEC_NONE, failure)
+    else:
+        index_builder_stored(&writer.index, size)
+        status = output_append_in_place(
+            &writer.output, writer.block.data, size, CODEC_NONE, failure
+        )
     block_builder_reset(&writer.block)
     return status
 
@@ -395,9 +251,9 @@ cdef int cut_block(TableWriter* writer, const Slice* next, Failure* failure) noe
 cdef inline bint is_full(TableWriter* writer, size_t entry_bytes) noexcept nogil:
     """Whether the current block ends before an entry of that size.
 
-    Never a block that is mostly somebody else's large value: that one starts a block of its own.
+    A large value starts a block of its own: reading its small neighbours must not read it.
     """
-    cdef size_t size = block_builder_bytes(&writer.block)
+    cdef size_t size = block_builder_bytes(&writer.block) + TRAILER_BYTES
     cdef size_t target = writer.options.block_bytes
     if writer.block.entries == 0 or size + entry_bytes <= target:
         return False
@@ -440,9 +296,10 @@ cdef int table_writer_add(
         order = slice_compare(slice_of(writer.last_key.data, writer.last_key.size), key)
         if order > 0 or (order == 0 and writer.last_tag <= tag):
             return fail(
-                failure, CORRUPTION, "entries for an SSTable are not in order", writer.path, -1, 0
+                failure, CORRUPTION, "entries for an SSTable are not in order",
+                writer.output.path, -1, 0,
             )
-        if is_full(writer, key.size + value.size + 8):
+        if is_full(writer, key.size + value.size + ENTRY_OVERHEAD_BYTES):
             status = cut_block(writer, &key, failure)
             if status != OK:
                 return status
@@ -471,33 +328,18 @@ cdef int write_section(
     cdef Section* section = &writer.sections[writer.section_count]
     section.kind = <uint8_t>kind
     section.flags = <uint8_t>flags
-    section.offset = writer.file_offset + writer.output.size
+    section.offset = output_offset(&writer.output)
     section.size = payload.size
     writer.section_count += 1
-    return write_payload(writer, payload.data, payload.size, CODEC_NONE, failure)
+    return output_append(&writer.output, payload.data, payload.size, CODEC_NONE, failure)
 
 
 cdef int write_index(TableWriter* writer, Failure* failure) noexcept nogil:
     cdef Bytes payload
-    cdef size_t i
-    cdef size_t start = 0
-    cdef int status = OK
+    cdef int status
     memset(&payload, 0, sizeof(Bytes))
-    if bytes_reserve(&payload, writer.index_keys.size + 10 * writer.place_count + 10):
+    if index_builder_encode(&writer.index, &payload):
         return no_memory(failure)
-    bytes_append_varint(&payload, writer.place_count)
-    for i in range(writer.place_count):
-        status = (
-            bytes_append(
-                &payload, writer.index_keys.data + start, writer.places[i].separator_end - start
-            )
-            or bytes_append_varint(&payload, writer.places[i].stored)
-            or bytes_append_varint(&payload, writer.places[i].raw)
-        )
-        if status != OK:
-            bytes_free(&payload)
-            return no_memory(failure)
-        start = writer.places[i].separator_end
     status = write_section(writer, SECTION_INDEX, 0, &payload, failure)
     bytes_free(&payload)
     return status
@@ -531,14 +373,14 @@ cdef int write_properties(
     properties.tree_id = writer.tree_id
     properties.level = writer.level
     properties.file_id = writer.file_id
-    properties.unique_id = writer.unique_id
+    properties.unique_id = writer.output.unique_id
     properties.entries = writer.entries
     properties.deletions = writer.deletions
     properties.keys = writer.keys
     properties.min_seqno = writer.min_seqno
     properties.max_seqno = writer.max_seqno
     properties.raw_bytes = writer.raw_bytes
-    properties.data_blocks = writer.place_count
+    properties.data_blocks = writer.index.count
     properties.data_bytes = data_bytes
     properties.filter_bits = writer.options.filter_bits
     properties.block_bytes = writer.options.block_bytes
@@ -561,24 +403,24 @@ cdef int write_properties(
 cdef int write_end(TableWriter* writer, Failure* failure) noexcept nogil:
     """The directory of sections and the footer."""
     cdef uint8_t directory[SECTIONS * DIRECTORY_ENTRY_BYTES]
+    cdef uint8_t last[TABLE_FOOTER_BYTES]
     cdef Footer footer
     cdef int i
     cdef int status
     memset(&footer, 0, sizeof(Footer))
     for i in range(writer.section_count):
         section_encode(directory + i * DIRECTORY_ENTRY_BYTES, &writer.sections[i])
-    footer.directory_offset = writer.file_offset + writer.output.size
+    footer.directory_offset = output_offset(&writer.output)
     footer.directory_size = <uint64_t>writer.section_count * DIRECTORY_ENTRY_BYTES
-    footer.unique_id = writer.unique_id
-    status = write_payload(writer, directory, footer.directory_size, CODEC_NONE, failure)
+    footer.unique_id = writer.output.unique_id
+    status = output_append(
+        &writer.output, directory, footer.directory_size, CODEC_NONE, failure
+    )
     if status != OK:
         return status
-    footer.file_bytes = writer.file_offset + writer.output.size + TABLE_FOOTER_BYTES
-    if bytes_reserve(&writer.output, TABLE_FOOTER_BYTES):
-        return no_memory(failure)
-    footer_encode(writer.output.data + writer.output.size, &footer)
-    writer.output.size += TABLE_FOOTER_BYTES
-    return write_out(writer, failure)
+    footer.file_bytes = output_offset(&writer.output) + TABLE_FOOTER_BYTES
+    footer_encode(last, &footer)
+    return output_append_last(&writer.output, last, TABLE_FOOTER_BYTES, failure)
 
 
 cdef int write_rest(TableWriter* writer, Failure* failure) noexcept nogil:
@@ -592,7 +434,7 @@ cdef int write_rest(TableWriter* writer, Failure* failure) noexcept nogil:
         return status
     if writer.entries == 0:
         writer.min_seqno = 0
-    data_end = writer.file_offset + writer.output.size
+    data_end = output_offset(&writer.output)
     status = write_index(writer, failure)
     if status == OK:
         status = write_filter(writer, failure)
@@ -600,16 +442,14 @@ cdef int write_rest(TableWriter* writer, Failure* failure) noexcept nogil:
         status = write_properties(writer, data_end - TABLE_HEADER_BYTES, failure)
     if status == OK:
         status = write_end(writer, failure)
-    if status == OK:
-        status = file_sync(writer.fd, writer.path, failure)
     return status
 
 
 cdef int fill_info(TableWriter* writer, TableInfo* info, Failure* failure) noexcept nogil:
     memset(info, 0, sizeof(TableInfo))
     info.file_id = writer.file_id
-    info.file_bytes = writer.file_offset
-    info.unique_id = writer.unique_id
+    info.file_bytes = output_offset(&writer.output)
+    info.unique_id = writer.output.unique_id
     info.entries = writer.entries
     info.deletions = writer.deletions
     info.min_seqno = writer.min_seqno
@@ -634,12 +474,12 @@ cdef int table_writer_finish(TableWriter* writer, TableInfo* info, Failure* fail
     memset(info, 0, sizeof(TableInfo))
     if status == OK:
         status = fill_info(writer, info, failure)
-    if status != OK:
-        table_writer_abandon(writer)
-        return status
-    file_close(writer.fd)
-    free_writer(writer)
-    return OK
+    if status == OK:
+        status = output_finish(&writer.output, failure)
+        if status != OK:
+            table_info_free(info)
+    table_writer_abandon(writer)           # of a finished output nothing is left to remove
+    return status
 
 
 cdef void table_info_free(TableInfo* info) noexcept nogil:

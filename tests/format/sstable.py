@@ -208,7 +208,7 @@ class SSTable:
         for at in range(0, len(payload), SECTION_BYTES):
             kind, flags = payload[at], payload[at + 1]
             need(flags & ~OPTIONAL == 0 and not any(payload[at + 2 : at + 8]), "reserved bits")
-            need(kind in (INDEX, FILTER, PROPERTIES) or flags & OPTIONAL, "unknown section")
+            need(kind in (INDEX, FILTER, PROPERTIES) or bool(flags & OPTIONAL), "unknown section")
             offset, size = u64(payload, at + 8), u64(payload, at + 16)
             need(offset + size + TRAILER_BYTES <= limit, "section outside of the file")
             yield kind, (offset, size)
