@@ -1,6 +1,6 @@
 # A table's index in memory (see sstable_index.pxd for the contracts).
 
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memmove, memset
 
 from dynalsm._core.bits cimport bytes_in_common, likely, unlikely
@@ -71,6 +71,17 @@ cdef inline Slice separator(const TableIndex* index, uint32_t i) noexcept nogil:
     return slice_of(index.keys + start, <size_t>(index.key_ends[i] - start))
 
 
+cdef inline void copy_few(uint8_t* target, const uint8_t* source, size_t size) noexcept nogil:
+    """memcpy of what is nearly always a handful of bytes."""
+    cdef size_t i = 0
+    while i + 8 <= size:
+        memcpy(target + i, source + i, 8)
+        i += 8
+    while i < size:
+        target[i] = source[i]
+        i += 1
+
+
 # State of the decoder: the payload not yet read, and whole separators one after the other.
 cdef struct Decoder:
     const uint8_t* at
@@ -78,6 +89,15 @@ cdef struct Decoder:
     Bytes keys
     Slice last                   # in keys
     uint64_t last_tag
+
+
+cdef inline bint ascends(
+    Slice last, uint64_t last_tag, Slice key, uint64_t tag, size_t shared
+) noexcept nogil:
+    """Whether (key, tag) comes after the separator before; `shared` bytes are known to agree."""
+    if shared == key.size:
+        return shared == last.size and tag < last_tag
+    return shared == last.size or last.data[shared] < key.data[shared]
 
 
 cdef int decode_entry(TableIndex* index, uint32_t i, Decoder* decoder) noexcept nogil:
@@ -88,7 +108,6 @@ cdef int decode_entry(TableIndex* index, uint32_t i, Decoder* decoder) noexcept 
     cdef size_t start = decoder.keys.size
     cdef size_t last_start
     cdef Slice key
-    cdef int order
     at = get_varint(at, limit, &head)
     if at == NULL:
         return CORRUPTION
@@ -97,10 +116,12 @@ cdef int decode_entry(TableIndex* index, uint32_t i, Decoder* decoder) noexcept 
         return CORRUPTION
     shared = <size_t>(head >> 1)
     last_start = start - decoder.last.size
-    if bytes_reserve(&decoder.keys, shared + unshared + 8):
+    if decoder.keys.size + shared + unshared > decoder.keys.capacity and bytes_reserve(
+        &decoder.keys, shared + unshared
+    ):
         return NO_MEMORY
-    memcpy(decoder.keys.data + start, decoder.keys.data + last_start, shared)
-    memcpy(decoder.keys.data + start + shared, at, unshared)
+    copy_few(decoder.keys.data + start, decoder.keys.data + last_start, shared)
+    copy_few(decoder.keys.data + start + shared, at, unshared)
     at += unshared
     if head & 1:
         at = get_varint(at, limit, &tag)
@@ -117,12 +138,12 @@ cdef int decode_entry(TableIndex* index, uint32_t i, Decoder* decoder) noexcept 
     at = get_varint(at, limit, &raw)
     if at == NULL or stored > BLOCK_LIMIT or raw > BLOCK_LIMIT:
         return CORRUPTION
-    decoder.last = slice_of(decoder.keys.data + last_start, start - last_start)
     key = slice_of(decoder.keys.data + start, shared + unshared)
-    if i:
-        order = slice_compare(decoder.last, key)
-        if order > 0 or (order == 0 and decoder.last_tag <= tag):
-            return CORRUPTION
+    if i and not ascends(
+        slice_of(decoder.keys.data + last_start, start - last_start), decoder.last_tag,
+        key, tag, shared,
+    ):
+        return CORRUPTION
     decoder.keys.size = start + key.size
     decoder.last = key
     decoder.last_tag = tag
@@ -144,6 +165,7 @@ cdef int strip_common(TableIndex* index) noexcept nogil:
     cdef uint64_t start = 0
     cdef uint64_t end
     cdef uint64_t filled = 0
+    cdef uint8_t* kept
     cdef uint32_t i
     index.common = <uint8_t*>malloc(common + 1)
     if index.common == NULL:
@@ -159,6 +181,10 @@ cdef int strip_common(TableIndex* index) noexcept nogil:
         filled += end - start - common
         index.key_ends[i] = filled
         start = end
+    kept = <uint8_t*>realloc(index.keys, filled + 1)
+    if kept != NULL:
+        index.keys = kept
+    index.memory_bytes = filled + common + index.count * (sizeof(IndexSlot) + 16)
     index.low = index.prefixes[0]
     index.high = index.prefixes[index.count - 1]
     return OK
@@ -268,6 +294,7 @@ cdef int make_buckets(TableIndex* index) noexcept nogil:
     cdef uint64_t plain
     cdef uint64_t steps
     cdef uint64_t bucket = 0
+    cdef uint64_t last
     cdef uint32_t i
     if index.count < BUCKETED_BLOCKS_MIN or index.high == index.low:
         return OK
@@ -288,7 +315,8 @@ cdef int make_buckets(TableIndex* index) noexcept nogil:
     if index.buckets == NULL:
         return NO_MEMORY
     for i in range(index.count):
-        while bucket <= bucket_of(index, index.prefixes[i]):
+        last = bucket_of(index, index.prefixes[i])
+        while bucket <= last:
             index.buckets[bucket] = i
             bucket += 1
     while bucket <= <uint64_t>index.count + 1:
@@ -310,7 +338,6 @@ cdef int decode_blocks(TableIndex* index, Decoder* decoder) noexcept nogil:
         return CORRUPTION
     index.keys = decoder.keys.data
     decoder.keys.data = NULL
-    index.memory_bytes = decoder.keys.capacity + index.count * (sizeof(IndexSlot) + 16)
     return OK
 
 
