@@ -22,9 +22,8 @@ from dynalsm.values.buffer cimport (
     write_map_header,
     write_str_header,
 )
+from dynalsm.values.decode cimport AS_INTERNAL, decode_between
 from dynalsm.values.names cimport Span, compare_spans, release_spans, set_span, sort_spans
-
-from dynalsm.values.decode import decode_value
 
 cdef extern from "Python.h":
     # NULL with an error set when the text has lone surrogates; such names exist in no item.
@@ -35,7 +34,6 @@ cdef enum:
     MAX_MAP_HEADER = 5
 
 cdef tuple TAG_NAMES = ("", "S", "N", "B", "BOOL", "NULL", "L", "M", "SS", "NS", "BS")
-cdef object DECODE = decode_value
 
 
 cdef int damaged() except -1:
@@ -349,11 +347,15 @@ cdef class ItemView:
     cdef object lookup(self, object name, object default):
         cdef Node node
         cdef bytes data = self.encoded
+        cdef const uint8_t* after
         if self._cache is not None and name in self._cache:
             return self._cache[name]
         if not isinstance(name, str) or not find_by_name(data, name, &node):
             return default
-        value = DECODE(copy_node(&node, end_of(data)))
+        after = skip_node(&node, end_of(data))
+        if after == NULL:
+            damaged()
+        value = decode_between(node.start, after, AS_INTERNAL)
         if self._cache is None:
             self._cache = {}
         self._cache[name] = value

@@ -1,17 +1,19 @@
 """Bytes to values: internal, wire and native Python objects.
 
-Everything read is checked: damaged bytes give ValueError, never a crash. Names of attributes come
-from a small cache, as do short numbers, because items repeat them. The layout is in
-docs/format-items.md. Thread safety: the caches are guarded by the GIL; everything else is pure.
+Everything read is checked: damaged bytes give ValueError, never a crash. Short texts and numbers
+come from small caches, because items repeat them, and maps with known names from their outlines.
+The layout is in docs/format-items.md. Thread safety: caches and hints are guarded by the GIL;
+everything else is pure.
 """
 
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_SetItem
+from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.unicode cimport PyUnicode_DecodeASCII, PyUnicode_DecodeUTF8
-from libc.stdint cimport uint64_t
-from libc.string cimport memcmp
+from libc.stdint cimport uint8_t, uint64_t
+from libc.string cimport memcmp, memcpy
 
 from dynalsm.values.codec cimport (
     TAG_B,
@@ -24,9 +26,11 @@ from dynalsm.values.codec cimport (
     TAG_S,
     TAG_SS,
     Node,
+    compare_bytes,
 )
 from dynalsm.values.names cimport prefix_of
 from dynalsm.values.number cimport MAX_NUMBER_TEXT, Number, number_to_decimal, number_to_text
+from dynalsm.values.outline cimport OUTLINE_MAX, Hint, Outline, OutlineName, note_names, stands_at
 from dynalsm.values.reader cimport (
     Reader,
     check_read_depth,
@@ -34,29 +38,38 @@ from dynalsm.values.reader cimport (
     damaged,
     next_item,
     next_node,
-    open_reader,
     read_number,
 )
 
 from dynalsm.values.binary import Binary
 
 cdef enum:
-    NAME_SLOTS = 2048            # of the name cache; a power of two
+    CACHE_BITS = 11              # of each cache
+    CACHE_SLOTS = 1 << CACHE_BITS
+    MAX_CACHED = 15              # bytes of a text or number
+    NAME_SLOTS = 1024            # of the cache of longer names
     MAX_CACHED_NAME = 64
-    NUMBER_SLOTS = 2048
-    MAX_CACHED_NUMBER = 8
-    MAX_ROOM = 256               # of a new dict; a damaged count must not cost memory
+    MAX_ROOM = 256               # of a new dict or list; a damaged count must not cost memory
+    HINT_DEPTH = 4               # maps nested deeper are read without outlines
 
-ctypedef object (*Decoder)(Reader* reader, int depth)
+# A decoded object by the up to fifteen bytes it was made of: `low` the first eight, `high` the
+# others with the number of bytes on top. Direct-mapped: a new object takes the place of the old.
+cdef struct Cached:
+    uint64_t low
+    uint64_t high
+    PyObject* object             # owned
+
+# Guarded by the GIL.
+cdef Cached text_cache[CACHE_SLOTS]
+cdef Cached number_cache[CACHE_SLOTS]       # Decimals
+cdef Cached number_text_cache[CACHE_SLOTS]
+cdef PyObject* name_cache[NAME_SLOTS]       # names of more than MAX_CACHED bytes, all ASCII
+cdef Hint item_hints[HINTS]                 # of items that come as whole maps
+
+cdef uint64_t ASCII_MASK = <uint64_t>0x8080808080808080
 
 cdef object BINARY = Binary
 cdef object NEW_BYTES = bytes.__new__
-
-# Guarded by the GIL. Direct-mapped: a new name takes the place of the old one. Names are ASCII.
-cdef PyObject* name_cache[NAME_SLOTS]
-# Decimals by number bytes of up to eight bytes (which tell their own length).
-cdef PyObject* number_cache[NUMBER_SLOTS]
-cdef uint64_t number_keys[NUMBER_SLOTS]
 
 cdef extern from *:
     # Cython's own name for a dict with room, on interpreters that have such a thing.
@@ -66,12 +79,90 @@ cdef extern from "Python.h":
     bint PyUnicode_IS_COMPACT_ASCII(object text)
     Py_ssize_t PyUnicode_GET_LENGTH(object text)
     void* PyUnicode_DATA(object text)
+    object PyUnicode_New(Py_ssize_t size, Py_UCS4 largest)
+    object PySet_New(PyObject* members)
+    object PyFrozenSet_New(PyObject* members)
+    int PySet_Add(object members, object member) except -1
+
+
+# ---- the caches ---------------------------------------------------------------------------------
+
+cdef inline uint64_t load_word(const uint8_t* p) noexcept nogil:
+    cdef uint64_t word
+    memcpy(&word, p, 8)
+    return word
+
+
+cdef inline void load_short(
+    const uint8_t* p, size_t size, const uint8_t* end, uint64_t* low, uint64_t* high
+) noexcept nogil:
+    """Load up to fifteen bytes; all of [p, end) may be read."""
+    cdef uint8_t copy[16]
+    if end - p < 16:
+        memcpy(copy, p, size)
+        p = copy
+    if size >= 8:
+        low[0] = load_word(p)
+        high[0] = load_word(p + 8) & ((<uint64_t>1 << (8 * (size - 8))) - 1) | <uint64_t>size << 56
+    else:
+        low[0] = load_word(p) & ((<uint64_t>1 << (8 * size)) - 1)
+        high[0] = <uint64_t>size << 56
+
+
+cdef inline Cached* cached_at(Cached* cache, uint64_t low, uint64_t high) noexcept nogil:
+    low = (low ^ (high >> 29 | high << 35)) * <uint64_t>0x9E3779B97F4A7C15
+    return &cache[low >> (64 - CACHE_BITS)]
+
+
+cdef int remember(Cached* place, uint64_t low, uint64_t high, object value) except -1:
+    cdef PyObject* old = place.object
+    Py_INCREF(value)
+    place.object = <PyObject*>value
+    place.low = low
+    place.high = high
+    if old != NULL:
+        Py_DECREF(<object>old)
+    return 0
 
 
 # ---- leaves -------------------------------------------------------------------------------------
 
-cdef inline object text_of(const Node* node):
-    return PyUnicode_DecodeUTF8(<const char*>node.body, <Py_ssize_t>node.size, NULL)
+cdef inline bint is_ascii(const uint8_t* p, size_t size) noexcept nogil:
+    """REQUIRES: at least eight bytes."""
+    cdef const uint8_t* last = p + size - 8
+    cdef uint64_t seen = load_word(last)
+    while p < last:
+        seen |= load_word(p)
+        p += 8
+    return seen & ASCII_MASK == 0
+
+
+cdef inline object ascii_text(const uint8_t* p, size_t size):
+    text = PyUnicode_New(<Py_ssize_t>size, 127)
+    memcpy(PyUnicode_DATA(text), p, size)
+    return text
+
+
+cdef inline object text_of(const uint8_t* p, size_t size, const uint8_t* end):
+    """The str of UTF-8 text; all of [p, end) may be read."""
+    cdef uint64_t low
+    cdef uint64_t high
+    cdef Cached* place
+    if size > MAX_CACHED:
+        if is_ascii(p, size):
+            return ascii_text(p, size)
+        return PyUnicode_DecodeUTF8(<const char*>p, <Py_ssize_t>size, NULL)
+    load_short(p, size, end, &low, &high)
+    place = cached_at(text_cache, low, high)
+    if place.high == high and place.low == low and place.object != NULL:
+        return <object>place.object
+    # Texts of one byte and none exist once in the interpreter.
+    if (low | high) & ASCII_MASK == 0 and size > 1:
+        text = ascii_text(p, size)
+    else:
+        text = PyUnicode_DecodeUTF8(<const char*>p, <Py_ssize_t>size, NULL)
+    remember(place, low, high, text)
+    return text
 
 
 cdef inline bytes bytes_of(const Node* node):
@@ -82,32 +173,18 @@ cdef inline object binary_of(const Node* node):
     return NEW_BYTES(BINARY, bytes_of(node))
 
 
-cdef inline uint64_t mix(uint64_t value) noexcept nogil:
-    value = (value ^ value >> 32) * <uint64_t>0x9E3779B97F4A7C15
-    return value >> 40
-
-
-cdef object read_name(Reader* reader):
-    """Read a map's name, from the cache when it is there."""
-    cdef Node node
-    cdef uint64_t slot
-    next_node(reader, &node)
-    if node.tag != TAG_S:
-        damaged()
-    if node.size > MAX_CACHED_NAME or node.size == 0:
-        return text_of(&node)
-    slot = prefix_of(node.body, node.size)
-    if node.size > 8:
-        slot ^= prefix_of(node.body + node.size - 8, 8) * 31
-    slot = mix(slot + node.size) & (NAME_SLOTS - 1)
+cdef object long_name(const uint8_t* p, size_t size):
+    """The str of a name of 16 to 64 bytes, from the cache when it is there."""
+    cdef uint64_t slot = prefix_of(p, size) ^ prefix_of(p + size - 8, 8) * 31
+    slot = ((slot ^ slot >> 32) + size) * <uint64_t>0x9E3779B97F4A7C15 >> 40 & (NAME_SLOTS - 1)
     if name_cache[slot] != NULL:
         cached = <object>name_cache[slot]
         if (
-            <size_t>PyUnicode_GET_LENGTH(cached) == node.size
-            and memcmp(PyUnicode_DATA(cached), node.body, node.size) == 0
+            <size_t>PyUnicode_GET_LENGTH(cached) == size
+            and memcmp(PyUnicode_DATA(cached), p, size) == 0
         ):
             return cached
-    name = text_of(&node)
+    name = PyUnicode_DecodeUTF8(<const char*>p, <Py_ssize_t>size, NULL)
     if PyUnicode_IS_COMPACT_ASCII(name):
         hash(name)
         Py_INCREF(name)
@@ -120,211 +197,336 @@ cdef object read_name(Reader* reader):
     return name
 
 
-cdef object decimal_of(const Node* node):
-    """The Decimal of an N node, from the cache when it is there."""
+cdef object read_name(Reader* reader, Node* node):
+    """Read a map's name."""
+    next_node(reader, node)
+    if node.tag != TAG_S:
+        damaged()
+    if node.size > MAX_CACHED and node.size <= MAX_CACHED_NAME:
+        return long_name(node.body, node.size)
+    return text_of(node.body, node.size, reader.end)
+
+
+cdef object decimal_of(const Node* node, const uint8_t* end):
+    """The Decimal of an N node; all of [node.body, end) may be read."""
     cdef Number number
-    cdef uint64_t key
-    cdef uint64_t slot
-    if node.size > MAX_CACHED_NUMBER:
-        read_number(node, &number)
-        return number_to_decimal(&number)
-    key = prefix_of(node.body, node.size)
-    slot = mix(key) & (NUMBER_SLOTS - 1)
-    if number_cache[slot] != NULL and number_keys[slot] == key and node.size:
-        return <object>number_cache[slot]
+    cdef uint64_t low = 0
+    cdef uint64_t high = 0
+    cdef Cached* place = NULL
+    if node.size <= MAX_CACHED:
+        load_short(node.body, node.size, end, &low, &high)
+        place = cached_at(number_cache, low, high)
+        if place.high == high and place.low == low and place.object != NULL:
+            return <object>place.object
     read_number(node, &number)
     value = number_to_decimal(&number)
-    Py_INCREF(value)
-    if number_cache[slot] != NULL:
-        old = <object>number_cache[slot]
-        number_cache[slot] = <PyObject*>value
-        number_keys[slot] = key
-        Py_DECREF(old)
-    else:
-        number_cache[slot] = <PyObject*>value
-        number_keys[slot] = key
+    if place != NULL:
+        remember(place, low, high, value)
     return value
 
 
-cdef object number_text_of(const Node* node):
+cdef object number_text_of(const Node* node, const uint8_t* end):
+    """The canonical text of an N node; all of [node.body, end) may be read."""
     cdef Number number
     cdef char text[MAX_NUMBER_TEXT]
+    cdef uint64_t low = 0
+    cdef uint64_t high = 0
+    cdef Cached* place = NULL
+    if node.size <= MAX_CACHED:
+        load_short(node.body, node.size, end, &low, &high)
+        place = cached_at(number_text_cache, low, high)
+        if place.high == high and place.low == low and place.object != NULL:
+            return <object>place.object
     read_number(node, &number)
-    return PyUnicode_DecodeASCII(text, number_to_text(&number, text), NULL)
+    value = PyUnicode_DecodeASCII(text, number_to_text(&number, text), NULL)
+    if place != NULL:
+        remember(place, low, high, value)
+    return value
 
 
-# ---- containers ---------------------------------------------------------------------------------
+# ---- maps ---------------------------------------------------------------------------------------
 
-cdef dict read_map(Reader* reader, size_t count, int depth, Decoder decoder):
-    cdef dict result = new_dict_with_room(<Py_ssize_t>(count if count < MAX_ROOM else MAX_ROOM))
+cdef dict read_map(
+    Reader* reader, size_t stored, int depth, int form, Hint* hint, const Part* parts,
+    int part_count
+):
+    """Read the pairs of a map whose header was read; parts are further attributes of it."""
+    cdef PyObject* values[OUTLINE_MAX]
+    cdef size_t count = stored + <size_t>part_count
+    cdef size_t done = 0
+    cdef int part = 0
+    cdef Outline outline
+    cdef OutlineName* name
+    cdef size_t i
+    cdef dict result
     check_read_depth(depth)
-    while count:
-        name = read_name(reader)
-        value = decoder(reader, depth)
-        PyDict_SetItem(result, name, value)
-        count -= 1
+    if hint == NULL or hint.outline == NULL or (<Outline>hint.outline).count != count:
+        return read_pairs(reader, stored, depth, form, hint, parts, part_count, None, 0)
+    outline = <Outline>hint.outline
+    try:
+        while done < count:
+            name = &outline.names[done]
+            if name.part >= 0:
+                value = part_value(&parts[name.part], form)
+                part += 1
+            elif stands_at(name, reader.p, reader.end):
+                reader.p += name.size
+                value = read_value(reader, depth, form, &name.child)
+            else:
+                break
+            Py_INCREF(value)
+            values[done] = <PyObject*>value
+            done += 1
+        if done == count:
+            done = 0
+            return outline.fill(values, True)
+        result = {}
+        for i in range(done):
+            PyDict_SetItem(result, outline.texts[i], <object>values[i])
+    finally:
+        for i in range(done):
+            Py_DECREF(<object>values[i])
+    return read_pairs(
+        reader, stored + <size_t>part - done, depth, form, hint, parts, part_count, result, part
+    )
+
+
+cdef dict read_pairs(
+    Reader* reader, size_t stored, int depth, int form, Hint* hint, const Part* parts,
+    int part_count, dict result, int part
+):
+    """Read pairs name by name, after those that `result` has; `part` parts are among them."""
+    cdef Node name
+    cdef size_t total = stored + <size_t>part_count
+    cdef int order
+    if result is None:
+        result = new_dict_with_room(<Py_ssize_t>(total if total < MAX_ROOM else MAX_ROOM))
+    while stored:
+        text = read_name(reader, &name)
+        while part < part_count:
+            order = compare_bytes(parts[part].name, parts[part].name_size, name.body, name.size)
+            if order > 0:
+                break
+            if order == 0:
+                damaged()
+            PyDict_SetItem(result, <object>parts[part].text, part_value(&parts[part], form))
+            part += 1
+        value = read_value(reader, depth, form, NULL)
+        PyDict_SetItem(result, text, value)
+        stored -= 1
+    while part < part_count:
+        PyDict_SetItem(result, <object>parts[part].text, part_value(&parts[part], form))
+        part += 1
+    if hint != NULL and depth <= HINT_DEPTH and 0 < len(result) <= OUTLINE_MAX:
+        learn(hint, result, parts, part_count)
     return result
 
 
-cdef list read_list(Reader* reader, size_t count, int depth, Decoder decoder):
+cdef int learn(Hint* hint, dict result, const Part* parts, int part_count) except -1:
+    """Note the names of a map for the next one; its parts, if any, are all among them."""
+    cdef int numbers[OUTLINE_MAX]
+    cdef list names = list(result)
+    cdef int part = 0
+    cdef Py_ssize_t i
+    for i in range(len(names)):
+        numbers[i] = -1
+        if part < part_count and names[i] == <object>parts[part].text:
+            numbers[i] = part
+            part += 1
+    if part == part_count:
+        note_names(hint, names, numbers)
+    return 0
+
+
+cdef object part_value(const Part* part, int form):
+    cdef const Node* node = &part.value
+    cdef const uint8_t* end = node.body + node.size
+    if form == AS_WIRE:
+        if node.tag == TAG_S:
+            return {"S": text_of(node.body, node.size, end)}
+        if node.tag == TAG_N:
+            return {"N": number_text_of(node, end)}
+        return {"B": bytes_of(node)}
+    if node.tag == TAG_S:
+        return text_of(node.body, node.size, end)
+    if node.tag == TAG_N:
+        return decimal_of(node, end)
+    return binary_of(node) if form == AS_NATIVE else bytes_of(node)
+
+
+# ---- lists and sets -----------------------------------------------------------------------------
+
+cdef list read_list(Reader* reader, size_t count, int depth, int form, Hint* hint):
+    """Read the elements of a list; all maps among them share one hint."""
     cdef list result
+    cdef size_t i
+    cdef size_t _
     check_read_depth(depth)
-    result = []
-    while count:
-        result.append(decoder(reader, depth))
-        count -= 1
+    if count > MAX_ROOM:
+        result = []
+        for _ in range(count):
+            result.append(read_value(reader, depth, form, hint))
+        return result
+    result = PyList_New(<Py_ssize_t>count)
+    for i in range(count):
+        value = read_value(reader, depth, form, hint)
+        Py_INCREF(value)
+        PyList_SET_ITEM(result, <Py_ssize_t>i, value)
     return result
 
 
-ctypedef object (*Leaf)(const Node* node)
+cdef inline object member_of(const Node* node, const uint8_t* end, int form):
+    if node.tag == TAG_S:
+        return text_of(node.body, node.size, end)
+    if node.tag == TAG_N:
+        return number_text_of(node, end) if form == AS_WIRE else decimal_of(node, end)
+    return binary_of(node) if form == AS_NATIVE else bytes_of(node)
 
 
-cdef list read_members(const Node* node, int tag, Leaf leaf):
-    """The members of a set node, whose tag must be `tag`."""
+cdef object read_set(const Node* node, int tag, int form):
+    """The members of a set node, whose tag must be `tag`: a set, a frozenset or a list."""
     cdef Reader reader
     cdef Node member
-    cdef list members = []
+    cdef object members
     reader.p = node.body
     reader.end = node.body + node.size
     if node.size == 0:
         damaged()
+    if form == AS_WIRE:
+        members = []
+    elif form == AS_NATIVE:
+        members = PySet_New(NULL)
+    else:
+        members = PyFrozenSet_New(NULL)
     while reader.p < reader.end:
         next_node(&reader, &member)
         if member.tag != tag:
             damaged()
-        members.append(leaf(&member))
+        value = member_of(&member, reader.end, form)
+        if form == AS_WIRE:
+            (<list>members).append(value)
+        else:
+            PySet_Add(members, value)    # a fresh frozenset may be filled
     return members
 
 
-cdef object text_leaf(const Node* node):
-    return text_of(node)
+# ---- values -------------------------------------------------------------------------------------
 
-
-cdef object bytes_leaf(const Node* node):
-    return bytes_of(node)
-
-
-cdef object binary_leaf(const Node* node):
-    return binary_of(node)
-
-
-cdef object read_internal(Reader* reader, int depth):
+cdef object read_value(Reader* reader, int depth, int form, Hint* hint):
     cdef Node node
     next_node(reader, &node)
+    if form == AS_WIRE:
+        return read_typed(reader, &node, depth, hint)
     if node.tag == TAG_S:
-        return text_of(&node)
+        return text_of(node.body, node.size, reader.end)
     if node.tag == TAG_N:
-        return decimal_of(&node)
+        return decimal_of(&node, reader.end)
     if node.tag == TAG_BOOL:
         return True if node.truth else False
     if node.tag == TAG_NULL:
         return None
     if node.tag == TAG_M:
-        return read_map(reader, node.size, depth + 1, read_internal)
+        return read_map(reader, node.size, depth + 1, form, hint, NULL, 0)
     if node.tag == TAG_L:
-        return read_list(reader, node.size, depth + 1, read_internal)
+        return read_list(reader, node.size, depth + 1, form, hint)
     if node.tag == TAG_B:
-        return bytes_of(&node)
+        return binary_of(&node) if form == AS_NATIVE else bytes_of(&node)
     if node.tag == TAG_SS:
-        return frozenset(read_members(&node, TAG_S, text_leaf))
+        return read_set(&node, TAG_S, form)
     if node.tag == TAG_NS:
-        return frozenset(read_members(&node, TAG_N, decimal_of))
-    return frozenset(read_members(&node, TAG_B, bytes_leaf))
+        return read_set(&node, TAG_N, form)
+    return read_set(&node, TAG_B, form)
 
 
-cdef object read_native(Reader* reader, int depth):
-    cdef Node node
-    next_node(reader, &node)
+cdef object read_typed(Reader* reader, const Node* node, int depth, Hint* hint):
+    """The wire form of a value whose header was read."""
     if node.tag == TAG_S:
-        return text_of(&node)
+        return {"S": text_of(node.body, node.size, reader.end)}
     if node.tag == TAG_N:
-        return decimal_of(&node)
-    if node.tag == TAG_BOOL:
-        return True if node.truth else False
-    if node.tag == TAG_NULL:
-        return None
-    if node.tag == TAG_M:
-        return read_map(reader, node.size, depth + 1, read_native)
-    if node.tag == TAG_L:
-        return read_list(reader, node.size, depth + 1, read_native)
-    if node.tag == TAG_B:
-        return binary_of(&node)
-    if node.tag == TAG_SS:
-        return set(read_members(&node, TAG_S, text_leaf))
-    if node.tag == TAG_NS:
-        return set(read_members(&node, TAG_N, decimal_of))
-    return set(read_members(&node, TAG_B, binary_leaf))
-
-
-cdef object read_wire(Reader* reader, int depth):
-    cdef Node node
-    next_node(reader, &node)
-    if node.tag == TAG_S:
-        return {"S": text_of(&node)}
-    if node.tag == TAG_N:
-        return {"N": number_text_of(&node)}
+        return {"N": number_text_of(node, reader.end)}
     if node.tag == TAG_BOOL:
         return {"BOOL": True if node.truth else False}
     if node.tag == TAG_NULL:
         return {"NULL": True}
     if node.tag == TAG_M:
-        return {"M": read_map(reader, node.size, depth + 1, read_wire)}
+        return {"M": read_map(reader, node.size, depth + 1, AS_WIRE, hint, NULL, 0)}
     if node.tag == TAG_L:
-        return {"L": read_list(reader, node.size, depth + 1, read_wire)}
+        return {"L": read_list(reader, node.size, depth + 1, AS_WIRE, hint)}
     if node.tag == TAG_B:
-        return {"B": bytes_of(&node)}
+        return {"B": bytes_of(node)}
     if node.tag == TAG_SS:
-        return {"SS": read_members(&node, TAG_S, text_leaf)}
+        return {"SS": read_set(node, TAG_S, AS_WIRE)}
     if node.tag == TAG_NS:
-        return {"NS": read_members(&node, TAG_N, number_text_of)}
-    return {"BS": read_members(&node, TAG_B, bytes_leaf)}
+        return {"NS": read_set(node, TAG_N, AS_WIRE)}
+    return {"BS": read_set(node, TAG_B, AS_WIRE)}
 
 
-# ---- the Python functions -----------------------------------------------------------------------
+# ---- whole items and values ---------------------------------------------------------------------
 
-cdef object decode_whole(bytes data, Decoder decoder):
-    cdef Reader reader
-    open_reader(&reader, data)
-    value = decoder(&reader, 1)
-    close_reader(&reader)
-    return value
-
-
-cdef dict decode_whole_item(bytes data, Decoder decoder):
+cdef dict decode_record(
+    const uint8_t* p, const uint8_t* end, const Part* parts, int count, int form, Hint* hints
+):
     cdef Reader reader
     cdef Node node
-    open_reader(&reader, data)
+    cdef uint64_t choice
+    cdef dict item
+    reader.p = p
+    reader.end = end
     next_item(&reader, &node)
-    item = read_map(&reader, node.size, 1, decoder)
+    # Items of different kinds differ in the number of attributes or the name of the first.
+    choice = node.size
+    if end - reader.p >= 8:
+        choice ^= load_word(reader.p)
+    choice = choice * <uint64_t>0x9E3779B97F4A7C15 >> 60 & (HINTS - 1)
+    item = read_map(&reader, node.size, 1, form, &hints[choice], parts, count)
     close_reader(&reader)
     return item
 
 
+cdef object decode_between(const uint8_t* p, const uint8_t* end, int form):
+    cdef Reader reader
+    reader.p = p
+    reader.end = end
+    value = read_value(&reader, 1, form, NULL)
+    close_reader(&reader)
+    return value
+
+
+cdef inline object decode_whole(bytes data, int form):
+    cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(data)
+    return decode_between(p, p + PyBytes_GET_SIZE(data), form)
+
+
+cdef inline dict decode_whole_item(bytes data, int form):
+    cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(data)
+    return decode_record(p, p + PyBytes_GET_SIZE(data), NULL, 0, form, item_hints)
+
+
 def decode_value(bytes data not None):
     """Return the internal value of encoded bytes."""
-    return decode_whole(data, read_internal)
+    return decode_whole(data, AS_INTERNAL)
 
 
 def decode_item(bytes data not None):
     """Return the internal values of an encoded item by attribute name."""
-    return decode_whole_item(data, read_internal)
+    return decode_whole_item(data, AS_INTERNAL)
 
 
 def decode_wire(bytes data not None):
     """Return the typed dict ({"S": "x"}) of encoded bytes, with bytes for B."""
-    return decode_whole(data, read_wire)
+    return decode_whole(data, AS_WIRE)
 
 
 def decode_wire_item(bytes data not None):
     """Return the typed dicts of an encoded item by attribute name, with bytes for B."""
-    return decode_whole_item(data, read_wire)
+    return decode_whole_item(data, AS_WIRE)
 
 
 def decode_native(bytes data not None):
     """Return the value as boto3's resource interface gives it (Decimal, Binary, set, ...)."""
-    return decode_whole(data, read_native)
+    return decode_whole(data, AS_NATIVE)
 
 
 def decode_native_item(bytes data not None):
     """Return the values of an encoded item as boto3's resource interface gives them."""
-    return decode_whole_item(data, read_native)
+    return decode_whole_item(data, AS_NATIVE)
