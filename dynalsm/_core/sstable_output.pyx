@@ -92,7 +92,10 @@ cdef uint64_t output_offset(const TableOutput* output) noexcept nogil:
 
 
 cdef int write_buffer(TableOutput* output, Failure* failure) noexcept nogil:
-    cdef int status = file_write(
+    cdef int status
+    if output.buffer.size == 0:
+        return OK
+    status = file_write(
         output.fd, output.path, output.buffer.data, output.buffer.size,
         <int64_t>output.file_offset, failure,
     )
