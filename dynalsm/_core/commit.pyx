@@ -22,6 +22,7 @@ from dynalsm._core.partition cimport (
 )
 from dynalsm._core.source cimport KIND_DELETE, KIND_PUT, KIND_RANGE_DELETE
 from dynalsm._core.status cimport (
+    CLOSED,
     CORRUPTION,
     NO_MEMORY,
     NO_SPACE,
@@ -349,6 +350,8 @@ cdef int wait_for_room(EngineCore* core, Failure* failure) noexcept nogil:
     if core.is_flush_failing:
         failure[0] = core.flush_failure
         status = failure.status
+    elif core.is_stopping and core.generation_count >= core.stall_generations:
+        status = fail(failure, CLOSED, "closed while the write waited", core.directory, -1, 0)
     pthread_mutex_unlock(&core.work_mutex)
     atomic_add(&core.counters.stall_ns, now_ns() - start)
     return status
