@@ -4,6 +4,7 @@
 # damaged bytes give -1 or NULL, never a read outside [data, end). Nothing recurses, so the depth
 # of nesting does not matter. Thread safety: pure functions over the caller's memory.
 
+from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp
 
@@ -40,6 +41,13 @@ cdef struct Node:
     const uint8_t* start         # first byte of the header
     const uint8_t* body          # first byte after the header
     size_t size                  # bytes of S B N SS NS BS; number of elements of L, pairs of M
+
+# An attribute that stands outside an item's map: a key attribute, found in the tree key.
+cdef struct Part:
+    const uint8_t* name          # UTF-8
+    size_t name_size
+    PyObject* text               # borrowed: the name as str
+    Node value                   # S, N or B; start is not set
 
 
 cdef inline uint32_t load_big16(const uint8_t* p) noexcept nogil:

@@ -1,9 +1,8 @@
 # Decoding in C: items whose key attributes may lie outside their map. See decode.pyx.
 
-from cpython.object cimport PyObject
 from libc.stdint cimport uint8_t
 
-from dynalsm.values.codec cimport Node
+from dynalsm.values.codec cimport Part
 from dynalsm.values.outline cimport Hint
 
 cdef enum:                       # what decoded values look like; Form.kind in forms.py
@@ -14,13 +13,6 @@ cdef enum:                       # what decoded values look like; Form.kind in f
 
 cdef enum:
     HINTS = 16                   # a power of two
-
-# An attribute that stands outside an item's map: a key attribute, found in the tree key.
-cdef struct Part:
-    const uint8_t* name          # UTF-8
-    size_t name_size
-    PyObject* text               # borrowed: the name as str
-    Node value                   # S, N or B; start is not set
 
 # Decode the map that fills [p, end) as an item, together with `count` other attributes (sorted by
 # name). `hints` are HINTS places that belong to items with the same outside attributes.

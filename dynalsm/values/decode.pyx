@@ -26,6 +26,7 @@ from dynalsm.values.codec cimport (
     TAG_S,
     TAG_SS,
     Node,
+    Part,
     compare_bytes,
 )
 from dynalsm.values.names cimport prefix_of
