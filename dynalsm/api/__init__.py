@@ -36,9 +36,13 @@ from typing import Any
 from dynalsm import errors
 from dynalsm.api import validate
 from dynalsm.api.registry import OPERATIONS, Operation, operation
-from dynalsm.values.forms import WIRE
+from dynalsm.values import SerializationProblem
+from dynalsm.values.forms import JSON, NATIVE, WIRE
 
 __all__ = ["OPERATIONS", "Operation", "as_api_error", "dispatch", "operation"]
+
+# Errors of layers behind the types of attribute values.
+_LATER_ERRORS = frozenset({"ValidationException", "ResourceNotFoundException"})
 
 
 def dispatch(database: Any, name: str, request: dict[str, Any], form: Any = None) -> dict[str, Any]:
@@ -54,17 +58,33 @@ def dispatch(database: Any, name: str, request: dict[str, Any], form: Any = None
         function = entry.function or entry.load()
         request = validate.validate(name, request, database.settings)
         return function(database, request, form or WIRE)
-    except errors.ApiError as error:
-        error.operation = name
-        raise
     except errors.StorageError:
         raise
     except Exception as error:
         translated = as_api_error(error, name, database.settings.wording)
         if translated is None:
             raise
+        if translated.code in _LATER_ERRORS:
+            translated = _types_first(translated, name, request, form or WIRE)
         translated.operation = name
+        if translated is error:
+            raise
         raise translated from error
+
+
+def _types_first(
+    error: errors.ApiError, name: str, request: dict[str, Any], form: Any
+) -> errors.ApiError:
+    """Return the SerializationException that comes before `error`, if there is one."""
+    if form is NATIVE:
+        return error
+    try:
+        validate.check_value_types(name, request, is_json=form is JSON)
+    except SerializationProblem as problem:
+        return errors.SerializationException(str(problem))
+    except errors.SerializationException as earlier:
+        return earlier
+    return error
 
 
 def as_api_error(
@@ -79,7 +99,6 @@ def as_api_error(
     if isinstance(error, errors.StorageError):
         return errors.InternalServerError(str(error))
     from dynalsm.api import refusals
-    from dynalsm.values import SerializationProblem
 
     if isinstance(error, (*refusals.PROBLEMS, SerializationProblem)):
         return refusals.translate(name, wording, error)

@@ -116,7 +116,10 @@ def resource(database: Any, arn: str, name: str) -> tuple[str, str | None]:
                 f"resource arn: {arn}"
             )
         invalid(f"Invalid resource Arn: {arn}")
-    if region != settings.region:
+    given = stream or table
+    if region != settings.region or (
+        given is not None and len(given[1]) < limits.NAME_MIN_CHARACTERS
+    ):
         fail(f"Invalid TableArn: Invalid ResourceArn provided as input {arn}")
     if account != settings.account_id:
         raise errors.AccessDeniedException(messages.access_denied(settings.account_id, name, arn))
@@ -143,6 +146,7 @@ def _tagged_table(database: Any, arn: str, name: str) -> TableHandle:
 @operation("TagResource")
 def tag_resource(database: Any, request: Request, _form: Any) -> Reply:
     """Add tags to a table, or change their values."""
+    resource(database, request["ResourceArn"], "TagResource")
     if not request["Tags"]:
         fail("Atleast one Tag needs to be provided as Input.")
     tags = table_checks.tags_of(request["Tags"])
@@ -157,6 +161,7 @@ def tag_resource(database: Any, request: Request, _form: Any) -> Reply:
 @operation("UntagResource")
 def untag_resource(database: Any, request: Request, _form: Any) -> Reply:
     """Remove tags from a table; tags that it does not have are no error."""
+    resource(database, request["ResourceArn"], "UntagResource")
     if not request["TagKeys"]:
         fail("Atleast one Tag Key needs to be provided as Input.")
     with database.catalog.mutex:

@@ -132,6 +132,11 @@ def _check_combination(request: Request) -> None:
         invalid("You cannot create or delete index while changing stream status")
     table_checks.refuse_replicas(request)
     _check_billing(request)
+    if request.get("ProvisionedThroughput"):
+        table_checks.throughput_of(request["ProvisionedThroughput"])
+    for kind, action in _index_actions(request):
+        if kind == "Update" and action.get("ProvisionedThroughput"):
+            table_checks.throughput_of(action["ProvisionedThroughput"], action["IndexName"])
 
 
 def _check_billing(request: Request) -> None:
@@ -165,6 +170,18 @@ def _cancel_backfills(database: Any, name: str, request: Request) -> None:
             backfill.cancel(database, name, action["IndexName"])
 
 
+def _show_old_units(described: dict[str, Any], before: TableSchema) -> None:
+    """Show the throughput of before the change, as AWS does meanwhile (observed: dynalite)."""
+    shown = [(described["ProvisionedThroughput"], before.throughput)]
+    for index in described.get("GlobalSecondaryIndexes", ()):
+        old = before.index(index["IndexName"])
+        if old is not None and old.throughput is not None:
+            shown.append((index["ProvisionedThroughput"], old.throughput))
+    for units, old_units in shown:
+        units["ReadCapacityUnits"] = old_units.read_units
+        units["WriteCapacityUnits"] = old_units.write_units
+
+
 class _Change:
     """One UpdateTable on one table. REQUIRES: the catalog's mutex, throughout."""
 
@@ -184,6 +201,7 @@ class _Change:
         """Check and make the change; returns the description."""
         request = self.request
         stream = request.get("StreamSpecification")
+        before = self.schema
         if stream is not None:
             self._change_stream(stream)
         else:
@@ -193,6 +211,7 @@ class _Change:
             if self.schema is not self.handle.schema:
                 self.handle = self.catalog.replace(self.schema)
         described = describe.table_description(self.handle, self.now, "UPDATING")
+        _show_old_units(described, before)
         if self._deleted is not None:
             described.setdefault("GlobalSecondaryIndexes", []).append(self._deleted)
         return described

@@ -19,6 +19,7 @@ from dynalsm.api import messages, names
 from dynalsm.api.checkers import CHECKERS
 from dynalsm.api.shapes import SHAPES, TABLE_NAME_SHAPES, Shape, input_of
 from dynalsm.model.settings import Settings
+from dynalsm.values import check_shape
 
 # The operations of 13.2's first group: a table name is reported like any member.
 DATA_PLANE = frozenset(
@@ -71,6 +72,36 @@ def explain(operation: str, request: Any, settings: Settings) -> Any:
     for text in _table_names(shape, converted):
         _remember(text, names.resolve_table(text, settings, operation), settings)
     return converted
+
+
+def check_value_types(operation: str, request: Any, is_json: bool) -> None:
+    """Refuse attribute values of a wrong JSON type, wherever they are in a request.
+
+    Operations meet such values when they encode them, after checks of later layers; so what is
+    refused for another reason comes here before it goes out (reference 0.2: types first).
+    REQUIRES: all other types are right.
+    Raises: SerializationProblem, SerializationException.
+    """
+    _check_values(input_of(operation), request, is_json)
+
+
+def _check_values(shape: Shape, value: Any, is_json: bool) -> None:
+    if value is None:
+        return
+    if shape.kind == "value":
+        check_shape(value, is_json=is_json)
+    elif shape.kind == "structure":
+        for name, member in shape.members.items():
+            content, inner = value.get(name), SHAPES[member.shape]
+            if inner.kind == "value" and content is not None and not isinstance(content, Mapping):
+                _convert_structure(inner, content, "member")
+            _check_values(inner, content, is_json)
+    elif shape.kind == "list":
+        for element in value:
+            _check_values(SHAPES[shape.element], element, is_json)
+    elif shape.kind == "map":
+        for element in value.values():
+            _check_values(SHAPES[shape.element], element, is_json)
 
 
 def _remember(text: str, name: str, settings: Settings) -> None:
@@ -209,15 +240,18 @@ def _convert_map(shape: Shape, value: Any, place: str) -> Any:
             for key, content in value.items()
         }
     if _is_list(value):
-        target = (
-            "java.lang.String"
-            if element.kind == "string"
-            else f"com.amazonaws.dynamodb.v20120810.{element.name}"
-        )
         raise _serialization(
-            f"Unrecognized collection type java.util.Map<java.lang.String, {target}>"
+            f"Unrecognized collection type java.util.Map<java.lang.String, {_java_class(element)}>"
         )
     raise _serialization("Unexpected field type" if place == "member" else _NESTED_CAST)
+
+
+def _java_class(shape: Shape) -> str:
+    if shape.kind == "string":
+        return "java.lang.String"
+    if shape.kind == "list":
+        return f"java.util.List<{_java_class(SHAPES[shape.element])}>"
+    return f"com.amazonaws.dynamodb.v20120810.{shape.name}"
 
 
 def _refuse_collection(kind: str, value: Any) -> None:

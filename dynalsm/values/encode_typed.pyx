@@ -133,6 +133,10 @@ cdef tuple only_member(dict value):
     if not found:
         raise_problem("no_type")
     if len(found) > 1:
+        # observed (dynalite): numbers are looked at first.
+        for tag, data in found:
+            if tag in ("N", "NS"):
+                encode_one(put_typed, {tag: data}, 1, FORM_WIRE)
         raise_problem("many_types")
     return found[0]
 

@@ -191,6 +191,17 @@ def test_tags_refused(db: Database, wanted: Any, fragment: str) -> None:
     assert tags(db) == {}
 
 
+def test_the_resource_of_tags_comes_before_the_tags(db: Database) -> None:
+    # observed (dynalite); a name too short for a table is no resource.
+    for arn, text in (
+        ("a:b:c:d:e:f/g", "ARNs must start with"),
+        (ARN[:-5] + "ab", "Invalid TableArn: Invalid ResourceArn provided as input"),
+    ):
+        assert text in refused(db, "TagResource", ResourceArn=arn, Tags=[])
+        assert text in refused(db, "UntagResource", ResourceArn=arn, TagKeys=[])
+        assert text in refused(db, "ListTagsOfResource", ResourceArn=arn)
+
+
 def test_untag_needs_keys(db: Database) -> None:
     message = refused(db, "UntagResource", ResourceArn=ARN, TagKeys=[])
     assert message == "Atleast one Tag Key needs to be provided as Input."

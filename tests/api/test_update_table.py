@@ -174,6 +174,22 @@ def test_unknown_table(db: Database) -> None:
         db.call("UpdateTable", {"TableName": "nothing", "BillingMode": "PAY_PER_REQUEST"})
 
 
+def test_units_out_of_bounds_come_before_the_table(db: Database) -> None:
+    units = {"ReadCapacityUnits": 10**12 + 1, "WriteCapacityUnits": 1}
+    text = "Given value 1000000000001 for ReadCapacityUnits is out of bounds"
+    for change in (
+        {"ProvisionedThroughput": units},
+        {
+            "GlobalSecondaryIndexUpdates": [
+                {"Update": {"IndexName": "abc", "ProvisionedThroughput": units}}
+            ]
+        },
+    ):
+        with pytest.raises(errors.ValidationException) as caught:
+            db.call("UpdateTable", {"TableName": "nowhere", **change})
+        assert caught.value.message.startswith(text)
+
+
 def test_same_billing_mode_changes_nothing(db: Database) -> None:
     before = described(db)
     assert update(db, BillingMode="PAY_PER_REQUEST")["TableStatus"] == "UPDATING"
@@ -213,7 +229,11 @@ def test_throughput_changes_are_dated() -> None:
             "Guide for current limits and how to request higher limits."
         )
         now[0] += 60
-        update(db, ProvisionedThroughput={"ReadCapacityUnits": 9, "WriteCapacityUnits": 1})
+        reply = update(db, ProvisionedThroughput={"ReadCapacityUnits": 9, "WriteCapacityUnits": 1})
+        # The reply shows the units of before, for the change is under way.
+        assert reply["ProvisionedThroughput"]["ReadCapacityUnits"] == 5
+        assert reply["ProvisionedThroughput"]["WriteCapacityUnits"] == 5
+        assert reply["ProvisionedThroughput"]["LastIncreaseDateTime"] == now[0]
         units = described(db)["ProvisionedThroughput"]
         assert units == {
             "ReadCapacityUnits": 9,

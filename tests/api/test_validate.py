@@ -16,6 +16,7 @@ from dynalsm.api.checkers import CHECKERS
 from dynalsm.api.shapes import SHAPES, input_of
 from dynalsm.model.settings import Settings
 from tests.support.databases import memory_database
+from tests.support.store import Store
 
 VALID_GET = {"TableName": "Music", "Key": {"pk": {"S": "x"}}}
 
@@ -154,6 +155,33 @@ def test_types(operation: str, request_: Any, text: str) -> None:
 def test_types_come_before_constraints() -> None:
     request = {"ReturnConsumedCapacity": "x", "ConsistentRead": 1}
     assert message("GetItem", request, "SerializationException")
+
+
+VALUE_TYPES = [
+    ("GetItem", {"Key": {"a": 5}}, "Unexpected value type in payload"),
+    ("PutItem", {"TableName": "nowhere", "Item": {"a": {"S": 5}}}, "NUMBER_VALUE cannot be"),
+    ("PutItem", {"Expected": {"a": {"Value": "x"}}}, "Unexpected field type"),
+    ("UpdateItem", {"AttributeUpdates": {"a": {"Value": [1]}}}, "Unrecognized collection type"),
+    ("BatchWriteItem", {"RequestItems": {"": [{"PutRequest": {"Item": {"a": {"L": [{"N": 1}]}}}}]}},
+     "NUMBER_VALUE cannot be converted to String"),
+    ("Scan", {"TableName": "nowhere", "Limit": 0, "ExclusiveStartKey": {"a": {"SS": "x"}}},
+     "Unexpected field type"),
+    ("TransactWriteItems", {"TransactItems": [{"Update": {"ExpressionAttributeValues":
+     {":a": {"M": 7}}}}]}, "Unexpected field type"),
+    ("ExecuteStatement", {"Statement": "", "Parameters": [{"BOOL": 1}]}, "NUMBER_VALUE cannot be"),
+    ("BatchWriteItem", {"RequestItems": []},
+     "Unrecognized collection type java.util.Map<java.lang.String, java.util.List<com.amazonaws."
+     "dynamodb.v20120810.WriteRequest>>"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("operation", "request_", "text"), VALUE_TYPES)
+def test_types_of_values_come_before_everything_else(
+    store: Store, operation: str, request_: Any, text: str
+) -> None:
+    # Neither a missing member nor a missing table hides a value of a wrong type.
+    error = store.refused(operation, "SerializationException", **request_)
+    assert error.message.startswith(text)
 
 
 # Constraints.

@@ -128,11 +128,22 @@ def test_a_signature_is_too_old_before_anything_else_is_wrong_with_it() -> None:
 
 
 def test_a_verifier_that_knows_nobody_checks_the_form() -> None:
-    assert AnonymousVerifier().verify(signed(key="NOBODY")).id == "NOBODY"
-    with pytest.raises(errors.InvalidSignatureException, match="correct service"):
-        AnonymousVerifier().verify(signed(service="s3"))
+    # Neither the key nor the scope: a local endpoint has no name that a client could sign for.
+    assert AnonymousVerifier().verify(signed(key="NOBODY", service="s3")).id == "NOBODY"
     with pytest.raises(errors.InvalidSignatureException, match="Signature expired"):
         AnonymousVerifier(clock=lambda: time.time() + 3600).verify(signed())
+
+
+def test_a_signature_in_the_query_must_be_whole() -> None:
+    request = signed()
+    del request.headers[b"authorization"]
+    request.url = b"/?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=a&X-Amz-Date=b"
+    with pytest.raises(errors.IncompleteSignatureException) as caught:
+        verify(request)
+    assert caught.value.message == (
+        "AWS query-string parameters must include 'X-Amz-Signature'. AWS query-string parameters "
+        "must include 'X-Amz-SignedHeaders'. Re-examine the query-string parameters."
+    )
 
 
 def test_another_service() -> None:

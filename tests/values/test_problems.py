@@ -99,6 +99,9 @@ REFUSED: list[tuple[Any, str, str, str]] = [
     ({"M": {"a": {}}}, "no_type", EMPTY, EMPTY),
     ({"SS": ["a", None]}, "no_type", EMPTY, EMPTY),
     ({"S": "a", "N": "1"}, "many_types", MANY, MANY),
+    # observed (dynalite): what is wrong with a number comes before what is wrong with the whole.
+    ({"S": "a", "N": "b"}, "number_format", f"{NOT_NUMERIC}: b", f"{NOT_NUMERIC}: b"),
+    ({"B": "", "NS": ["1e200"]}, "number_overflow", OVERFLOW, OVERFLOW),
 ]
 
 
@@ -142,6 +145,8 @@ WRONG_SHAPES: list[tuple[Any, str]] = [
     ({"B": "abd="}, "Invalid last non-pad Base64 character dectected"),
     ({"B": "a c="}, "Invalid base 64 character: ' '"),
     ({"B": "ab=c"}, "Invalid base 64 character: '='"),
+    ({"B": "=bc="}, "Invalid base 64 character: '='"),
+    ({"B": "=bx="}, "Invalid last non-pad Base64 character dectected"),
     ({"B": "===="}, "Invalid base 64 character: '='"),
     ({"B": "éabc"}, "Invalid base 64 character: 'é'"),
     ({"BOOL": 1}, "NUMBER_VALUE cannot be converted to Boolean"),
