@@ -43,13 +43,9 @@ def table_description(handle: TableHandle, now: float, status: str = ACTIVE) -> 
         if schema.table_class_changed_at is not None:
             described["TableClassSummary"]["LastUpdateDateTime"] = schema.table_class_changed_at
     if schema.sse_key is not None:
-        described["SSEDescription"] = {
-            "Status": "ENABLED",
-            "SSEType": "KMS",
-            "KMSMasterKeyArn": schema.sse_key,
-        }
+        described["SSEDescription"] = sse(schema.sse_key)
     if schema.ceiling is not None:
-        described["OnDemandThroughput"] = _ceiling(schema.ceiling)
+        described["OnDemandThroughput"] = ceiling(schema.ceiling)
     warm = schema.warm or default_warm(schema.billing, schema.throughput)
     described["WarmThroughput"] = _warm(warm)
     if schema.stream is not None:
@@ -169,7 +165,7 @@ def _global_index(
     units = schema.throughput or Throughput()
     described["ProvisionedThroughput"] = throughput(units, now)
     if schema.ceiling is not None:
-        described["OnDemandThroughput"] = _ceiling(schema.ceiling)
+        described["OnDemandThroughput"] = ceiling(schema.ceiling)
     if billing == PAY_PER_REQUEST:
         warm = schema.warm or default_warm(billing, None)
     else:
@@ -178,11 +174,17 @@ def _global_index(
     return described
 
 
-def _ceiling(ceiling: Ceiling) -> dict[str, int]:
+def ceiling(units: Ceiling) -> dict[str, int]:
+    """Return an OnDemandThroughput."""
     return {
-        "MaxReadRequestUnits": -1 if ceiling.read_units is None else ceiling.read_units,
-        "MaxWriteRequestUnits": -1 if ceiling.write_units is None else ceiling.write_units,
+        "MaxReadRequestUnits": -1 if units.read_units is None else units.read_units,
+        "MaxWriteRequestUnits": -1 if units.write_units is None else units.write_units,
     }
+
+
+def sse(key: str) -> dict[str, str]:
+    """Return an SSEDescription."""
+    return {"Status": "ENABLED", "SSEType": "KMS", "KMSMasterKeyArn": key}
 
 
 def _warm(warm: Warm) -> dict[str, Any]:

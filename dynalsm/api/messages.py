@@ -50,6 +50,11 @@ TABLE_NAME_REQUIRED = "The parameter 'TableName' is required but was not present
 TABLE_NAME_LENGTH = "TableName must be at least 3 characters long and at most 255 characters long"
 
 
+def being_created(name: str) -> str:
+    """Control plane: a table that is being restored or imported."""
+    return f"{IN_USE}Table is being created: {name}"
+
+
 def table_not_found(name: str) -> str:
     """Control plane: an unknown table."""
     return f"{NOT_FOUND}: Table: {name} not found"

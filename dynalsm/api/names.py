@@ -39,6 +39,8 @@ def control_table(database: Any, text: str) -> TableHandle:
     name = plain_name(database.settings, text)
     table: TableHandle | None = database.catalog.get(name)
     if table is None:
+        if name in database.catalog.pending:
+            raise errors.API_ERRORS["ResourceInUseException"](messages.being_created(name))
         message = messages.table_not_found(name)
         raise errors.API_ERRORS["ResourceNotFoundException"](message)
     return table

@@ -14,7 +14,7 @@ from typing import Any
 from dynalsm import errors, limits
 from dynalsm.api import describe, messages, names, table_checks, table_update
 from dynalsm.api.registry import Reply, Request, operation
-from dynalsm.model import streams
+from dynalsm.model import deletion, streams
 from dynalsm.model.catalog import TableHandle
 from dynalsm.model.schema import ACTIVE, CREATING, PAY_PER_REQUEST, Policy, TableSchema
 from dynalsm.model.settings import Settings
@@ -38,8 +38,13 @@ def create_table(database: Any, request: Request, _form: Any) -> Reply:
 @operation("DescribeTable")
 def describe_table(database: Any, request: Request, _form: Any) -> Reply:
     """Describe a table."""
+    now = database.settings.clock()
+    name = names.plain_name(database.settings, request["TableName"])
+    pending = database.catalog.pending.get(name)
+    if pending is not None:
+        return {"Table": describe.table_description(pending, now, CREATING)}
     handle = names.control_table(database, request["TableName"])
-    return {"Table": describe.table_description(handle, database.settings.clock())}
+    return {"Table": describe.table_description(handle, now)}
 
 
 @operation("UpdateTable")
@@ -64,14 +69,19 @@ def delete_table(database: Any, request: Request, _form: Any) -> Reply:
                 messages.IN_USE
                 + "Cannot delete table while indexes are being created, updated, or deleted."
             )
-        handle = catalog.drop(handle.name)
+        if deletion.is_read(database, handle):
+            raise errors.API_ERRORS["ResourceInUseException"](
+                f"{messages.IN_USE}Table is being used: {handle.name}"
+            )
+        handle = catalog.drop(handle.name, lambda last: deletion.keep(database, last))
+        deletion.forget(database, handle)
     return {"TableDescription": describe.deleted_description(handle, database.settings.clock())}
 
 
 @operation("ListTables")
 def list_tables(database: Any, request: Request, _form: Any) -> Reply:
     """List table names in order, a page at a time."""
-    found = database.catalog.names()
+    found = sorted({*database.catalog.names(), *database.catalog.pending})
     start = request.get("ExclusiveStartTableName")
     first = 0 if start is None else bisect_right(found, names.plain_name(database.settings, start))
     limit = request.get("Limit") or limits.LIST_TABLES_MAX
@@ -127,6 +137,8 @@ def refuse_existing(database: Any, name: str) -> None:
     """Refuse a name that is taken, and one table too many. REQUIRES: the catalog's mutex."""
     if database.catalog.get(name) is not None:
         raise errors.API_ERRORS["ResourceInUseException"](f"Table already exists: {name}")
+    if name in database.catalog.pending:
+        raise errors.API_ERRORS["ResourceInUseException"](messages.being_created(name))
     if len(database.catalog.names()) >= database.settings.limit_tables:
         raise errors.API_ERRORS["LimitExceededException"](
             "Subscriber limit exceeded: There is a limit of "

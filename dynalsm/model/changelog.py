@@ -237,6 +237,11 @@ def _has_records(changelog: Changelog, shard: int, before: int) -> bool:
         return bool(cursor.next_chunk(1))
 
 
+def shard_range(shard: int, seqno: int) -> tuple[bytes, bytes]:
+    """Return (lower, upper) of a shard's records from `seqno` on."""
+    return _key(shard, seqno), _key(shard + 1, 0)
+
+
 def _key(shard: int, seqno: int) -> bytes:
     return shard.to_bytes(2) + seqno.to_bytes(8)
 

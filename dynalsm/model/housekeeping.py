@@ -6,6 +6,7 @@ work; each piece is a plain function that tests call directly.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from dynalsm import errors
@@ -13,6 +14,8 @@ from dynalsm.model import backfill, kinesis, streams, ttl
 
 # Streams are trimmed and statistics are stored this often.
 SLOW_SECONDS = 60.0
+# Kinds of catalog records that stand for background jobs (model/jobs.py).
+JOB_KINDS = ("restore", "export", "import", "bulk")
 
 
 def start(database: Any) -> None:
@@ -20,7 +23,23 @@ def start(database: Any) -> None:
     backfill.resume(database)
     ttl.resume(database)
     kinesis.resume(database)
+    _resume_jobs(database)
     database.spawn("housekeeping", lambda: _run(database))
+
+
+def _resume_jobs(database: Any) -> None:
+    """Go on with jobs and backups; a database that has none does not import what they need."""
+    has_jobs = any(next(database.catalog.records(kind), None) for kind in JOB_KINDS)
+    if has_jobs or os.path.isdir(os.path.join(database.path, "backups")):
+        from dynalsm.model import upkeep
+
+        upkeep.resume(database)
+
+
+def _maintain_backups(database: Any) -> None:
+    from dynalsm.model import upkeep
+
+    upkeep.maintain(database)
 
 
 def _run(database: Any) -> None:
@@ -36,6 +55,7 @@ def _run(database: Any) -> None:
                 waited = 0.0
                 streams.trim(database.catalog)
                 database.catalog.save_statistics()
+                _maintain_backups(database)
         except errors.StorageError:
             # A full disk or a poisoned engine: every foreground write raises the same, so nothing
             # is hidden by trying again later.

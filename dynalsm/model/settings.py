@@ -44,6 +44,11 @@ class Settings:
     ttl_sweep_seconds: float = 1.0
     ttl_change_interval_seconds: float = 0.0
 
+    # Point-in-time recovery: the least time from one base copy of a table to the next.
+    pitr_base_seconds: float = 86_400.0
+    # A call that starts a restore, an export, an import, ... waits so long for it to end.
+    job_wait_seconds: float = 1.0
+
     # Stand-ins for S3 and Kinesis: a directory of "buckets", and stream ARN -> file path.
     bucket_root: str | None = None
     kinesis_sinks: dict[str, str] = field(default_factory=dict)

@@ -16,6 +16,8 @@ from dynalsm.model.schema import ACTIVE, StreamSpec, TableSchema
 
 HIDDEN_VIEW = "NEW_AND_OLD_IMAGES"
 PITR_DAYS = 35  # the default window
+# Changes get their time a little before they are committed, so maybe before a base that lacks them.
+BASE_SLACK_SECONDS = 3600.0
 
 
 def with_stream(catalog: Catalog, schema: TableSchema, view: str) -> TableSchema:
@@ -97,6 +99,11 @@ def retention_seconds(catalog: Catalog, record: ChangelogRecord) -> float:
     if pitr and record.keeps_images:
         days = pitr.get("days", PITR_DAYS) if isinstance(pitr, dict) else PITR_DAYS
         seconds = max(seconds, days * 86_400.0)
+        # The oldest base needs every change since it was made (model/pitr.py).
+        oldest = catalog.read("pitr", f"{record.table_id}/bases")
+        if oldest:
+            age_seconds = catalog.settings.clock() - oldest[0][1] / 1000
+            seconds = max(seconds, age_seconds + BASE_SLACK_SECONDS)
     return seconds
 
 

@@ -373,8 +373,9 @@ class Writes:
                 return max(map(self._known_seqno, stripes))
             changes = [write for write in writes if write.is_change]
             batch = self.engine.batch()
+            moment = self._clock()  # one for all: no point in time lies between them
             for write in changes:
-                write.stage(batch, self._clock)
+                write.stage(batch, lambda: moment)
             if extra is not None:
                 extra(batch)
             if not len(batch):

@@ -1,0 +1,237 @@
+"""One table at one moment, in one file: what backups and the bases of point-in-time recovery are.
+
+Layout (docs/format-backup.md has every byte); integers are little-endian:
+
+    header       64 bytes: magic, format, size and checksum of the description
+    description  one msgpack map: whose table, its schema, when
+    blocks       frame of 16 bytes, payload: msgpack [key, stored value, key, stored value, ...],
+                 in tree order, zstd where that is smaller
+    end block    a frame with no entries; payload: msgpack map of the totals
+    trailer      24 bytes: where the end block is, checksum, magic
+
+A file is written under another name, synced and renamed, so it is whole or not there. Everything
+is checked before it is used: a byte that changed is a CorruptionError with path and offset.
+
+Thread safety: a writer call and a BackupFile belong to one thread.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import Any, Final, NamedTuple
+
+import msgpack
+
+from dynalsm import errors
+from dynalsm._core import files
+from dynalsm._core.compress import compress, decompress
+from dynalsm._core.crc32c import crc32c
+
+MAGIC: Final = b"DLSMBAK1"
+END_MAGIC: Final = b"1KABMSLD"
+FORMAT: Final = 1
+PARTIAL_SUFFIX: Final = ".partial"
+# A block is cut when its entries reach this; one entry may be larger.
+BLOCK_BYTES: Final = 256 * 1024
+BLOCK_ITEMS: Final = 4096
+# Largest payload that a reader accepts, before and after decompression: far above what a writer
+# makes (a block and the largest item), far below what would hurt.
+PAYLOAD_MAX_BYTES: Final = 64 * 1024 * 1024
+
+_HEADER = struct.Struct("<8sIIIII28sI4x")
+_FRAME = struct.Struct("<IIII")
+_PLACE = struct.Struct("<Q")
+_TRAILER = struct.Struct("<QQ")
+
+Entry = tuple[bytes, bytes]
+
+
+class Stopped(Exception):
+    """The work was given up because the database closes or it was cancelled."""
+
+
+class Totals(NamedTuple):
+    """What a file holds: items, and their DynamoDB sizes together."""
+
+    items: int
+    size_bytes: int
+
+
+def write(
+    path: str,
+    description: dict[str, Any],
+    chunks: Iterable[list[Entry]],
+    stored_size: Callable[[bytes], int],
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Totals:
+    """Write a whole file; it is durable, under its own name, on return.
+
+    `chunks` are entries in tree order. Raises: Stopped when `should_stop` says so; nothing is left
+    then.
+    """
+    partial = path + PARTIAL_SUFFIX
+    try:
+        with files.File(partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC) as file:
+            totals = _write_all(file, description, chunks, stored_size, should_stop)
+            file.sync()
+        files.rename_file(partial, path)
+    except BaseException:
+        files.remove_file(partial, missing_ok=True)
+        raise
+    return totals
+
+
+def _write_all(
+    file: files.File,
+    description: dict[str, Any],
+    chunks: Iterable[list[Entry]],
+    stored_size: Callable[[bytes], int],
+    should_stop: Callable[[], bool],
+) -> Totals:
+    packed = msgpack.packb(description)
+    fields = (MAGIC, FORMAT, FORMAT, 0, len(packed), crc32c(packed), bytes(28))
+    head = _HEADER.pack(*fields, 0)[:56]
+    file.write(head + crc32c(head).to_bytes(4, "little") + bytes(4) + packed, 0)
+    place = _HEADER.size + len(packed)
+    items = size_bytes = 0
+    for chunk in chunks:
+        if should_stop():
+            raise Stopped
+        items += len(chunk)
+        size_bytes += sum(stored_size(stored) for _, stored in chunk)
+        payload = msgpack.packb([part for entry in chunk for part in entry])
+        place = _write_block(file, place, payload, len(chunk))
+    end = msgpack.packb({"items": items, "size_bytes": size_bytes})
+    after = _write_block(file, place, end, 0)
+    trailer = _TRAILER.pack(place, crc32c(_PLACE.pack(place))) + END_MAGIC
+    file.write(trailer, after)
+    return Totals(items, size_bytes)
+
+
+def _write_block(file: files.File, place: int, payload: bytes, count: int) -> int:
+    """Write one block at `place`; returns where the next one goes."""
+    raw_bytes = 0
+    packed = compress(payload) if count else None
+    if packed is not None:
+        raw_bytes, payload = len(payload), packed
+    checksum = _checksum(place, len(payload), raw_bytes, count, payload)
+    file.write(_FRAME.pack(len(payload), raw_bytes, count, checksum) + payload, place)
+    return place + _FRAME.size + len(payload)
+
+
+def _checksum(place: int, size: int, raw_bytes: int, count: int, payload: bytes) -> int:
+    head = _PLACE.pack(place) + _FRAME.pack(size, raw_bytes, count, 0)[:12]
+    return crc32c(payload, crc32c(head))
+
+
+class BackupFile:
+    """An open file. `description` and `totals` are read at once, the entries by `chunks`."""
+
+    def __init__(self, path: str) -> None:
+        """Raises: FormatError, CorruptionError, StorageIOError."""
+        self.path = path
+        self._file = files.File(path, os.O_RDONLY)
+        try:
+            self.size_bytes = self._file.size()
+            self.description, self._first = self._read_head()
+            self.totals, self._end = self._read_end()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _read_head(self) -> tuple[dict[str, Any], int]:
+        head = self._file.read(min(_HEADER.size, self.size_bytes), 0)
+        if len(head) < _HEADER.size or head[:8] != MAGIC:
+            raise errors.FormatError("no backup of dynalsm", path=self.path)
+        _, _, oldest_reader, flags, size, checksum, _, head_checksum = _HEADER.unpack(head)
+        if crc32c(head[:56]) != head_checksum:
+            raise self._damaged("the header's checksum is wrong", 0)
+        if oldest_reader > FORMAT or flags:
+            raise errors.FormatError(
+                f"this backup needs a reader of format {oldest_reader}, flags {flags:#x}; this "
+                f"version of dynalsm reads format {FORMAT}",
+                path=self.path,
+            )
+        packed = self._read(size, _HEADER.size)
+        if crc32c(packed) != checksum:
+            raise self._damaged("the description's checksum is wrong", _HEADER.size)
+        return msgpack.unpackb(packed, strict_map_key=False), _HEADER.size + size
+
+    def _read_end(self) -> tuple[Totals, int]:
+        start = self.size_bytes - _TRAILER.size - len(END_MAGIC)
+        if start < self._first:
+            raise self._damaged("the file ends early", self.size_bytes)
+        trailer = self._read(_TRAILER.size + len(END_MAGIC), start)
+        place, checksum = _TRAILER.unpack(trailer[: _TRAILER.size])
+        if trailer[_TRAILER.size :] != END_MAGIC or crc32c(_PLACE.pack(place)) != checksum:
+            raise self._damaged("the file has no whole trailer: its end is missing", start)
+        payload, count, after = self._read_block(place)
+        if count or after != start:
+            raise self._damaged("the end block is not where the trailer says", place)
+        return Totals(**msgpack.unpackb(payload)), place
+
+    def chunks(self) -> Iterator[list[Entry]]:
+        """Yield all entries in tree order. Raises: CorruptionError, also when some are missing."""
+        place = self._first
+        items = 0
+        while place < self._end:
+            payload, count, following = self._read_block(place)
+            parts = msgpack.unpackb(payload)
+            if count == 0 or len(parts) != 2 * count:
+                raise self._damaged(f"a block of {len(parts)} parts says {count} entries", place)
+            items += count
+            yield list(zip(parts[::2], parts[1::2], strict=True))
+            place = following
+        if place != self._end or items != self.totals.items:
+            raise self._damaged(f"{items} items are there, {self.totals.items} were written", place)
+
+    def verify(self) -> Totals:
+        """Read and check every byte; returns the totals. Raises: CorruptionError."""
+        for _ in self.chunks():
+            pass
+        return self.totals
+
+    def _read_block(self, place: int) -> tuple[bytes, int, int]:
+        """Return (payload, entries, where the next block begins)."""
+        size, raw_bytes, count, checksum = _FRAME.unpack(self._read(_FRAME.size, place))
+        if size > PAYLOAD_MAX_BYTES or raw_bytes > PAYLOAD_MAX_BYTES:
+            raise self._damaged(f"a block of {size} bytes", place)
+        payload = self._read(size, place + _FRAME.size)
+        if _checksum(place, size, raw_bytes, count, payload) != checksum:
+            raise self._damaged("the block's checksum is wrong", place)
+        if raw_bytes:
+            payload = decompress(payload, raw_bytes)
+        return payload, count, place + _FRAME.size + size
+
+    def _read(self, size: int, offset: int) -> bytes:
+        if offset + size > self.size_bytes:
+            raise self._damaged(f"{size} bytes are expected here; the file ends early", offset)
+        return self._file.read(size, offset)
+
+    def _damaged(self, text: str, offset: int) -> errors.CorruptionError:
+        return errors.CorruptionError(f"damaged backup: {text}", path=self.path, offset=offset)
+
+    def close(self) -> None:
+        """Close the file; more calls do nothing."""
+        self._file.close()
+
+    def __enter__(self) -> BackupFile:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def tree_chunks(tree: Any, snapshot: Any) -> Iterator[list[Entry]]:
+    """Yield all entries of a tree as one snapshot shows them, in blocks of the right size."""
+    with tree.cursor(snapshot=snapshot) as cursor:
+        while chunk := cursor.next_chunk(BLOCK_ITEMS, BLOCK_BYTES):
+            yield chunk
