@@ -290,6 +290,7 @@ cdef class Engine:
             if status == OK:
                 status = wal_finish(self.core.wal, self.core.last_seqno + 1, True, &failure)
         raise_failure(&failure)
+        recovery.sync_log_directory(self)
         # A log cut at a record's edge looks like one whose process was killed: tell them apart.
         self.append_edit({"closed": [self.core.wal.number, self.core.wal.size]})
 

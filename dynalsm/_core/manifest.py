@@ -169,7 +169,10 @@ class Manifest:
             if manifest._file.size() != loaded.end:
                 manifest._file.truncate(loaded.end)
             manifest._file.sync()
-            if not loaded.from_current:
+            if loaded.from_current:
+                # The process that put it there may have died before it did this.
+                files.sync_directory(directory)
+            else:
                 _write_current(directory, loaded.number)
         except BaseException:
             manifest.close()

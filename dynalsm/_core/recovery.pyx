@@ -1,8 +1,7 @@
 # Opening a directory: manifest, tables, logs. And ending it: what close leaves for the next open.
 #
 # Order: lock -> manifest -> trees and tables -> logs in order -> torn ends cut off, logs synced ->
-# a
-# new log -> orphans swept. Every step can be repeated after a crash in the middle of it.
+# a new log -> orphans swept. Every step can be repeated after a crash in the middle of it.
 #
 # What the logs may hold (reliability): the records of log n+1 count only if log n is whole, and so
 # on: what survives is a prefix of the commits. A log that ends early although a later record
@@ -11,6 +10,7 @@
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdio cimport snprintf
 
+import errno
 import os
 
 from dynalsm import errors
@@ -28,6 +28,7 @@ from dynalsm._core.sstable_writer cimport TableInfo
 from dynalsm._core.status cimport END, OK, Failure, failure_clear, raise_failure
 from dynalsm._core.sync cimport (
     atomic_add,
+    atomic_load,
     atomic_store,
 )
 from dynalsm._core.version cimport (
@@ -65,7 +66,6 @@ def open_engine(Engine engine not None, create_if_missing, error_if_exists):
         if not create_if_missing or engine.read_only:
             raise errors.FormatError("there is no database here", path=path)
         make_directories(path)
-        files.sync_directory(os.path.dirname(path))
     engine.lock = lockfile.DirectoryLock(path, shared=engine.read_only)
     loaded = Manifest.load(path)
     if loaded is None:
@@ -79,7 +79,10 @@ def open_engine(Engine engine not None, create_if_missing, error_if_exists):
         engine.manifest = Manifest.resume(path, loaded)
         atomic_store(
             &engine.core.next_file,
-            max(engine.state.next_file, highest_number(path, engine.state) + 1, loaded.number + 1),
+            max(
+                engine.state.next_file, engine.state.log, highest_number(path, engine.state) + 1,
+                loaded.number + 1,
+            ),
         )
     replay_logs(engine)
     if not engine.read_only:
@@ -109,6 +112,7 @@ def create_engine(Engine engine not None, create_if_missing):
             f"no database, but other files (such as {strangers[0]!r}): choose an empty directory",
             path=path,
         )
+    sync_parent(path)
     for name in SUBDIRECTORIES:
         files.make_directory(os.path.join(path, name))
     for name in files.list_directory(os.path.join(path, "wal")):
@@ -119,6 +123,17 @@ def create_engine(Engine engine not None, create_if_missing):
     atomic_store(&engine.core.next_file, 3)
     start_log(engine, 1, 0, 0, 0)
     engine.manifest = Manifest.create(path, 2, engine.state.base())
+
+
+def sync_parent(path):
+    """Make the name of the directory last, whoever made it.
+
+    A parent that may be passed but not opened (by its mode) is its owner's affair."""
+    try:
+        files.sync_directory(os.path.dirname(path))
+    except errors.StorageIOError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM):
+            raise
 
 
 cdef int start_log(
@@ -271,8 +286,8 @@ cdef class LogEnd:
     cdef public bint empty
 
 
-cdef LogEnd read_log(Engine engine, str path, uint64_t last_seqno, bint apply):
-    """Walk one log; with apply: its records behind `last_seqno` into the memtables."""
+cdef LogEnd read_log(Engine engine, str path, uint64_t last_seqno):
+    """Put the records of one log that lie behind `last_seqno` into the memtables."""
     cdef WalReader* reader
     cdef Failure failure
     cdef Slice payload
@@ -310,17 +325,16 @@ cdef LogEnd read_log(Engine engine, str path, uint64_t last_seqno, bint apply):
                     path=path, offset=at,
                 )
             if first + count > expected:
-                if apply:
-                    with nogil:
-                        status = apply_payload(
-                            engine.core, payload.data, payload.size, first, count, generation,
-                            &failure
-                        )
-                    if status:
-                        if not failure.path[0]:
-                            memcpy(failure.path, c_path, min(len(encoded) + 1, 1023))
-                            failure.offset = at
-                        raise_failure(&failure)
+                with nogil:
+                    status = apply_payload(
+                        engine.core, payload.data, payload.size, first, count, generation,
+                        &failure
+                    )
+                if status:
+                    if not failure.path[0]:
+                        memcpy(failure.path, c_path, min(len(encoded) + 1, 1023))
+                        failure.offset = at
+                    raise_failure(&failure)
                 expected = first + count
             at = reader.position
         end.size = reader.position
@@ -342,8 +356,6 @@ def replay_logs(Engine engine not None):
         int(name[:-4]) for name in files.list_directory(directory) if name.endswith(".wal")
     )
     numbers = [each for each in numbers if each >= engine.state.log]
-    if not numbers and not engine.read_only:
-        numbers = []
     number = 0
     if not engine.read_only:
         number = atomic_add(&engine.core.next_file, 1) - 1
@@ -351,7 +363,7 @@ def replay_logs(Engine engine not None):
     kept = []
     for position, each in enumerate(numbers):
         path = log_path(directory, each)
-        end = read_log(engine, path, engine.core.last_seqno, False)
+        end = scan_log(path)
         if not follows(engine, directory, last, end, numbers[position:]):
             break
         if end.number == 0:              # its creation was cut off: nothing was ever in it
@@ -361,7 +373,7 @@ def replay_logs(Engine engine not None):
                 f"the log was closed with {engine.state.closed[1]} bytes and ends early",
                 path=path, offset=end.size,
             )
-        end = read_log(engine, path, engine.core.last_seqno, True)
+        end = read_log(engine, path, engine.core.last_seqno)
         engine.core.last_seqno = end.last_seqno
         kept.append(each)
         if not engine.read_only:
@@ -408,7 +420,7 @@ cdef bint follows(
             offset=last.size if last is not None and last.number == end.previous_number else None,
         )
     for each in rest:
-        later = scan_proof(engine, log_path(directory, each))
+        later = scan_log(log_path(directory, each))
         if later.proves_older:
             missing = last is None or last.number != end.previous_number
             raise errors.CorruptionError(
@@ -420,8 +432,10 @@ cdef bint follows(
     return False
 
 
-cdef LogEnd scan_proof(Engine engine, str path):
-    """Read a log only for what it proves about older ones (its records' order is not judged)."""
+cdef LogEnd scan_log(str path):
+    """Read a log for how it goes on from older ones and what it proves about them.
+
+    Whether its records follow those of older logs is not judged: there may be a gap before it."""
     cdef WalReader* reader
     cdef Failure failure
     cdef Slice payload
@@ -441,6 +455,10 @@ cdef LogEnd scan_proof(Engine engine, str path):
         while reader.number and status == OK:
             status = wal_reader_next(reader, &payload, &first, &count, &failure)
     end.number = reader.number
+    end.previous_number = reader.previous_number
+    end.previous_size = reader.previous_size
+    end.clean = reader.clean_end
+    end.size = reader.position
     end.proves_older = reader.older_synced
     wal_reader_close(reader)
     return end
@@ -453,6 +471,12 @@ cdef int settle_log(str path, LogEnd end) except -1:
             file.truncate(end.size)
         file.sync()
     return 0
+
+
+def sync_log_directory(Engine engine not None):
+    """Make the current log's name last, if nobody has waited for a commit since it began."""
+    if engine.core.is_log_directory_dirty:
+        files.sync_directory(os.path.join(engine.path, "wal"))
 
 
 def sweep(Engine engine not None):
@@ -482,5 +506,8 @@ def flush_before_close(Engine engine not None):
         engine.rotate()
         jobs.flush_all(engine)
     elif engine.replayed_logs and not engine.core.mutable_bytes:
-        engine.append_edit({"log": number, "flushed": engine.core.last_seqno})
+        engine.append_edit({
+            "next": atomic_load(&engine.core.next_file), "log": number,
+            "flushed": engine.core.last_seqno,
+        })
         jobs.remove_logs(engine, number - 1)
