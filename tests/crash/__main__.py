@@ -1,0 +1,118 @@
+"""The long versions of the crash tests: `python -m tests.crash power --seeds 10`, and so on.
+
+Each command prints what it has done so far, stops at the first violation with the text that makes
+it again, and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+from collections.abc import Callable
+
+from tests.crash import cuts
+from tests.support.scratch import scratch_directory
+
+DURABILITIES = ("commit", "os", "interval")
+
+
+class Progress:
+    """Prints counts now and then, and at the end."""
+
+    def __init__(self) -> None:
+        self._started = self._printed = time.monotonic()
+        self.counts: dict[str, int] = {}
+
+    def add(self, **counts: int) -> None:
+        for name, count in counts.items():
+            self.counts[name] = self.counts.get(name, 0) + count
+        if time.monotonic() - self._printed > 10:
+            self.show()
+
+    def show(self) -> None:
+        self._printed = time.monotonic()
+        text = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in self.counts.items())
+        print(f"{self._printed - self._started:7.0f} s: {text}", flush=True)
+
+
+def power(options: argparse.Namespace, progress: Progress) -> None:
+    """Power cuts over workloads of the engine."""
+    with scratch_directory() as work:
+        for seed in range(options.first, options.first + options.seeds):
+            rng = random.Random(seed)
+            recording = cuts.record(
+                work,
+                seed,
+                options.steps,
+                durability=DURABILITIES[seed % 3],
+                background=seed % 2 == 1,
+            )
+            points = min(options.points, len(recording.entries) + 1)
+            states = cuts.check_recording(
+                recording, rng, work + "/state", points=points, states=options.states
+            )
+            progress.add(runs=1, crash_points=points, states=states)
+
+
+def items(options: argparse.Namespace, progress: Progress) -> None:
+    """Power cuts over writes to a table with indexes and a stream."""
+    with scratch_directory() as work:
+        for seed in range(options.first, options.first + options.seeds):
+            rng = random.Random(seed)
+            recording = cuts.record_items(
+                work,
+                seed,
+                options.steps,
+                durability=DURABILITIES[seed % 3],
+                background=seed % 2 == 1,
+            )
+            points = min(options.points, len(recording.entries) + 1)
+            states = cuts.check_recording(
+                recording, rng, work + "/state", points=points, states=options.states
+            )
+            progress.add(runs=1, crash_points=points, states=states)
+
+
+def recovery(options: argparse.Namespace, progress: Progress) -> None:
+    """Recoveries that are cut off themselves."""
+    with scratch_directory() as work:
+        for seed in range(options.first, options.first + options.seeds):
+            rng = random.Random(seed)
+            recording = cuts.record(work, seed, options.steps, durability=DURABILITIES[seed % 3])
+            chosen = cuts.choose_points(rng, len(recording.entries), options.points)
+            for cut in cuts.cuts(recording, chosen):
+                again = cuts.record_recovery(work, recording, cut, rng, rng.choice([0, 0, 10]))
+                states = cuts.check_recording(
+                    again, rng, work + "/state", points=20, states=options.states
+                )
+                progress.add(recoveries=1, states=states)
+
+
+COMMANDS: dict[str, tuple[Callable[[argparse.Namespace, Progress], None], dict[str, int]]] = {
+    "power": (power, {"seeds": 10, "steps": 80, "points": 500, "states": 8}),
+    "items": (items, {"seeds": 10, "steps": 80, "points": 250, "states": 4}),
+    "recovery": (recovery, {"seeds": 10, "steps": 40, "points": 20, "states": 4}),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__)
+    commands = parser.add_subparsers(required=True)
+    for name, (run, defaults) in COMMANDS.items():
+        command = commands.add_parser(name, help=run.__doc__)
+        command.add_argument("--first", type=int, default=0, help="the first seed")
+        for option, default in defaults.items():
+            command.add_argument(f"--{option}", type=int, default=default)
+        command.set_defaults(run=run)
+    options = parser.parse_args()
+    progress = Progress()
+    try:
+        options.run(options, progress)
+    finally:
+        progress.show()
+    print("no violation")
+
+
+if __name__ == "__main__":
+    main()
