@@ -134,9 +134,6 @@ def _check_combination(request: Request) -> None:
     _check_billing(request)
     if request.get("ProvisionedThroughput"):
         table_checks.throughput_of(request["ProvisionedThroughput"])
-    for kind, action in _index_actions(request):
-        if kind == "Update" and action.get("ProvisionedThroughput"):
-            table_checks.throughput_of(action["ProvisionedThroughput"], action["IndexName"])
 
 
 def _check_billing(request: Request) -> None:

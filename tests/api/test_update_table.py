@@ -176,18 +176,16 @@ def test_unknown_table(db: Database) -> None:
 
 def test_units_out_of_bounds_come_before_the_table(db: Database) -> None:
     units = {"ReadCapacityUnits": 10**12 + 1, "WriteCapacityUnits": 1}
-    text = "Given value 1000000000001 for ReadCapacityUnits is out of bounds"
-    for change in (
-        {"ProvisionedThroughput": units},
-        {
-            "GlobalSecondaryIndexUpdates": [
-                {"Update": {"IndexName": "abc", "ProvisionedThroughput": units}}
-            ]
-        },
-    ):
-        with pytest.raises(errors.ValidationException) as caught:
-            db.call("UpdateTable", {"TableName": "nowhere", **change})
-        assert caught.value.message.startswith(text)
+    with pytest.raises(errors.ValidationException) as caught:
+        db.call("UpdateTable", {"TableName": "nowhere", "ProvisionedThroughput": units})
+    assert caught.value.message == (
+        "Given value 1000000000001 for ReadCapacityUnits is out of bounds"
+    )
+    # Those of an index come after it (observed: dynalite).
+    index = {"IndexName": "abc", "ProvisionedThroughput": units}
+    with pytest.raises(errors.ResourceNotFoundException):
+        change = [{"Update": index}]
+        db.call("UpdateTable", {"TableName": "nowhere", "GlobalSecondaryIndexUpdates": change})
 
 
 def test_same_billing_mode_changes_nothing(db: Database) -> None:
