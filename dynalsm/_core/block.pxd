@@ -10,7 +10,8 @@
 # byte of each key's hash64 (the highest), then a u32: count of entries in bits 0-23, log2 of the
 # interval in bits 24-27, bit 28 when the offsets are u32; the rest is zero.
 # A point get compares hash bytes first and then touches one entry and the first of its group: what
-# counts is how many cache lines are fetched one after the other (docs/decisions/blocks.md).
+# counts is how many cache lines are fetched one after the other
+# (docs/decisions/0006-one-fetch-per-step.md).
 # Every length is checked against the block's end: damaged bytes give CORRUPTION, never a stray
 # read.
 # Thread safety: a finished block is immutable; a cursor belongs to one thread.
