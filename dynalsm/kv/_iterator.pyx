@@ -139,7 +139,7 @@ cdef class Iterator:
         return self.step(self.behind)
 
     def next_chunk(self, Py_ssize_t size=1024):
-        """Up to `size` entries ahead as a list; an empty list at the end. Much faster than next()."""
+        """Up to `size` entries ahead as a list; an empty list at the end. Faster than next()."""
         cdef list chunk
         cdef Py_ssize_t index
         if size < 1:

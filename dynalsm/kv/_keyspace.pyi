@@ -65,12 +65,7 @@ class Keyspace:
         prefix: ReadableBuffer | None = None,
         sync: bool | None = None,
     ) -> None: ...
-    def ingest(
-        self,
-        items: Iterable[tuple[ReadableBuffer, ReadableBuffer]],
-        *,
-        sync: bool | None = None,
-    ) -> int: ...
+    def ingest(self, items: Iterable[tuple[ReadableBuffer, ReadableBuffer]]) -> int: ...
     def iterator(
         self,
         *,
@@ -160,12 +155,7 @@ class PrefixedDB:
         prefix: ReadableBuffer | None = None,
         sync: bool | None = None,
     ) -> None: ...
-    def ingest(
-        self,
-        items: Iterable[tuple[ReadableBuffer, ReadableBuffer]],
-        *,
-        sync: bool | None = None,
-    ) -> int: ...
+    def ingest(self, items: Iterable[tuple[ReadableBuffer, ReadableBuffer]]) -> int: ...
     def iterator(
         self,
         *,

@@ -1,8 +1,8 @@
 # Keyspaces of the byte-key store, prefixed views of them, and snapshots.
 #
 # Thread safety: everything here may be used by many threads at once.
-# Invariants: (1) whatever is made from a database object keeps it alive, so that it is not closed by
-#                 the garbage collector while something still reads from it;
+# Invariants: (1) whatever is made from a database object keeps it alive, so that it is not closed
+#                 by the garbage collector while something still reads from it;
 #             (2) keys of a PrefixedDB go to the keyspace as prefix + key, and come back without it.
 
 cimport cython
@@ -14,10 +14,6 @@ from dynalsm.kv._iterator import Iterator, RawIterator, key_range
 from dynalsm._core.engine cimport Engine, Tree
 from dynalsm._core.source cimport KIND_DELETE, KIND_PUT
 from dynalsm.kv._iterator cimport as_bytes, no_membership
-
-# ingest() writes batches of about this size: large enough to make the log cheap, small enough for
-# any write buffer.
-INGEST_BATCH_BYTES = 1 << 20
 
 
 cdef list with_default(list values, default):
@@ -112,19 +108,19 @@ cdef class Keyspace:
         )
         batch.write()
 
-    def ingest(self, items, *, sync=None):
-        """Store many (key, value) pairs, sorted by key without repetition. Returns: their number.
+    def ingest(self, items):
+        """Store many (key, value) pairs in ascending key order, straight into files.
 
-        Atomic in runs of about 1 MiB, not as a whole; durable on return as `sync` or the
-        durability says. Raises ValueError at the first key out of order."""
-        return ingest(self, None, items, sync)
+        Atomic, and durable on return. Returns: their number. Raises ValueError when a key does not
+        follow the one before; then nothing is stored."""
+        return self.engine.ingest(self.tree, pairs(items, None))
 
     def iterator(
         self, *, bint reverse=False, start=None, stop=None, bint include_start=True,
         bint include_stop=False, prefix=None, bint include_key=True, bint include_value=True,
         verify_checksums=False, bint fill_cache=True
     ):
-        """Walk the entries from `start` to `stop` (or those that begin with `prefix`) as they are now."""
+        """Walk the entries from `start` to `stop`, or those that begin with `prefix`, as of now."""
         return Iterator(
             self, self.tree, None, reverse, start, stop, include_start, include_stop, prefix,
             include_key, include_value, fill_cache, None
@@ -184,25 +180,14 @@ cdef class Keyspace:
         return f"<dynalsm.kv.{type(self).__name__} {self.name!r} at {id(self):#x}>"
 
 
-cdef object ingest(Keyspace keyspace, bytes prefix, items, sync):
-    cdef bytes last = None
+def pairs(items, bytes prefix):
+    """The items as pairs of bytes, with the prefix, for the engine's ingest."""
     cdef bytes name
-    cdef Py_ssize_t count = 0
-    batch = WriteBatch(keyspace, keyspace.tree, prefix, False, False)
     for key, value in items:
-        name = as_bytes(key)
-        if last is not None and name <= last:
-            raise ValueError(f"keys to ingest ascend, but {name!r} follows {last!r}")
-        batch.put(name, value)
-        last = name
-        count += 1
-        if batch.approximate_size() >= INGEST_BATCH_BYTES:
-            batch.write()
-            batch.clear()
-    batch.write()
-    if keyspace.engine.wait_for_sync if sync is None else sync:
-        keyspace.engine.wait_durable(keyspace.engine.last_seqno)
-    return count
+        name = <bytes>key if type(key) is bytes else as_bytes(key)
+        if prefix is not None:
+            name = prefix + name
+        yield name, (value if type(value) is bytes else as_bytes(value))
 
 
 @cython.final
@@ -252,9 +237,9 @@ cdef class PrefixedDB:
         )
         batch.write()
 
-    def ingest(self, items, *, sync=None):
+    def ingest(self, items):
         """See Keyspace.ingest."""
-        return ingest(self.db, self.prefix, items, sync)
+        return self.db.engine.ingest(self.db.tree, pairs(items, self.prefix))
 
     def iterator(
         self, *, bint reverse=False, start=None, stop=None, bint include_start=True,
