@@ -5,9 +5,9 @@
 # that fails or would block leaves everything as it was.
 #
 # Reading ahead: one pread fetches a window of many blocks. It begins with the second block in a row
-# that is not in the cache (at once when the caller asked for it) and grows. Blocks that are not
-# kept in the cache are used where they lie in the window, or are decompressed into the slot's own
-# buffer.
+# that is not in the cache (at once when the caller asked for it), in either direction, and grows.
+# Blocks that are not kept in the cache are used where they lie in the window, or are decompressed
+# into the slot's own buffer.
 #
 # Invariants: (1) the active slot's block stays valid until the next successful move; (2) the window
 # is only overwritten in a call that may block, hence either moves or ends in an error.
@@ -65,6 +65,7 @@ cdef struct Slot:
 cdef struct Walk:
     Table* table                 # holds a reference
     bint fill_cache
+    bint readahead               # the caller expects to read everything
     Slot slots[2]
     int active
     uint32_t block               # of the active slot
@@ -73,7 +74,7 @@ cdef struct Walk:
     size_t window_capacity
     uint64_t window_offset       # in the file
     size_t window_size           # bytes that are there
-    size_t window_wanted         # how much to read the next time; 0: one block
+    size_t window_wanted         # how much to read the next time
 
 
 cdef SourceOps table_ops
@@ -101,17 +102,31 @@ cdef int grow(uint8_t** buffer, size_t* capacity, size_t wanted) noexcept nogil:
     return OK if buffer[0] != NULL else NO_MEMORY
 
 
-cdef int fill_window(Walk* walk, uint32_t i, Failure* failure) noexcept nogil:
-    """Read block i and as many behind it as the window takes."""
+cdef inline bint is_in_window(const Walk* walk, uint32_t i) noexcept nogil:
+    return (
+        walk.table.index.slots[i].offset >= walk.window_offset
+        and walk.table.index.slots[i + 1].offset <= walk.window_offset + walk.window_size
+    )
+
+
+cdef int fill_window(Walk* walk, uint32_t i, bint backward, Failure* failure) noexcept nogil:
+    """Read block i and as many behind (or before) it as the window takes."""
     cdef const IndexSlot* slots = walk.table.index.slots
-    cdef uint64_t start = slots[i].offset
-    cdef uint64_t end
+    cdef uint32_t first = i
     cdef uint32_t last = i + 1
+    cdef uint64_t start
+    cdef uint64_t end
     cdef int status
-    while (
-        last < walk.table.index.count and slots[last + 1].offset - start <= walk.window_wanted
-    ):
-        last += 1
+    if backward:
+        while first > 0 and slots[last].offset - slots[first - 1].offset <= walk.window_wanted:
+            first -= 1
+    else:
+        while (
+            last < walk.table.index.count
+            and slots[last + 1].offset - slots[first].offset <= walk.window_wanted
+        ):
+            last += 1
+    start = slots[first].offset
     end = slots[last].offset
     walk.window_size = 0
     if grow(&walk.window, &walk.window_capacity, <size_t>(end - start)):
@@ -125,18 +140,19 @@ cdef int fill_window(Walk* walk, uint32_t i, Failure* failure) noexcept nogil:
     return OK
 
 
-cdef int use_window(Walk* walk, Slot* slot, uint32_t i, Failure* failure) noexcept nogil:
+cdef int use_window(
+    Walk* walk, Slot* slot, uint32_t i, bint backward, Failure* failure
+) noexcept nogil:
     """Take block i from the window, reading it first if need be."""
     cdef uint64_t offset = walk.table.index.slots[i].offset
-    cdef uint64_t end = walk.table.index.slots[i + 1].offset
     cdef size_t raw = walk.table.index.slots[i].raw_size
     cdef const uint8_t* stored
     cdef uint8_t* data
     cdef size_t size
     cdef int codec
     cdef int status
-    if offset < walk.window_offset or end > walk.window_offset + walk.window_size:
-        status = fill_window(walk, i, failure)
+    if not is_in_window(walk, i):
+        status = fill_window(walk, i, backward, failure)
         if status != OK:
             return status
     stored = walk.window + (offset - walk.window_offset)
@@ -186,6 +202,7 @@ cdef int enter(
     Walk* walk, Slot* slot, uint32_t i, bint may_block, Failure* failure
 ) noexcept nogil:
     """Open the slot's cursor on block i. Returns: OK, WOULD_BLOCK or an error."""
+    cdef bint backward
     cdef bint in_a_row
     cdef int status
     release_slot(slot)
@@ -194,12 +211,12 @@ cdef int enter(
         return open_cursor(walk, slot, i, slot.pin.data, slot.pin.size, failure)
     if not may_block:
         return WOULD_BLOCK
-    in_a_row = i == walk.last_read + 1
+    backward = i + 1 == walk.last_read
+    in_a_row = backward or i == walk.last_read + 1
     walk.last_read = i
-    if walk.window_wanted == 0 and in_a_row:
-        walk.window_wanted = WINDOW_BYTES_FIRST
-    if walk.window_wanted and (in_a_row or walk.window_wanted == WINDOW_BYTES_MAX):
-        return use_window(walk, slot, i, failure)
+    if in_a_row or walk.readahead or is_in_window(walk, i):
+        return use_window(walk, slot, i, backward, failure)
+    walk.window_wanted = WINDOW_BYTES_FIRST
     status = table_block(walk.table, i, True, walk.fill_cache, &slot.pin, failure)
     if status != OK:
         return status
@@ -399,7 +416,8 @@ cdef int source_open(
     walk.table = table
     walk.fill_cache = fill_cache
     walk.last_read = NO_BLOCK - 1
-    walk.window_wanted = WINDOW_BYTES_MAX if readahead else 0
+    walk.readahead = readahead
+    walk.window_wanted = WINDOW_BYTES_MAX if readahead else WINDOW_BYTES_FIRST
     block_cursor_init(&walk.slots[0].cursor)
     block_cursor_init(&walk.slots[1].cursor)
     out.status = END

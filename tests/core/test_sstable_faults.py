@@ -128,3 +128,30 @@ def test_out_of_descriptors_gives_up_idle_ones(tmp_path: Path) -> None:
     seam.clear_fault()
     assert core.open_descriptors() <= before
     assert [table.get(b"k") for table in tables] == [(1 << 8 | 1, b"%d" % i) for i in range(4)]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("readahead", [False, True])
+def test_walks_read_many_blocks_at_a_time(tmp_path: Path, reverse: bool, readahead: bool) -> None:
+    core.write_table(str(tmp_path / "t"), ENTRIES)
+    for fill_cache in (False, True):
+        table = core.SSTable(str(tmp_path / "t"), cache=core.BlockCache(16 << 20))
+        table.load()
+        assert table.block_count > 500
+        seam.set_fault("read", nth=0)
+        assert len(table.source(fill_cache, readahead).collect(reverse=reverse)) == len(ENTRIES)
+        seam.clear_fault()
+        # Windows of 256 KiB hold more than 60 blocks; the first ones may be smaller.
+        assert seam.operation_count("read") <= table.block_count // 60 + 8
+
+
+def test_random_seeks_read_once_each(tmp_path: Path) -> None:
+    core.write_table(str(tmp_path / "t"), ENTRIES)
+    table = core.SSTable(str(tmp_path / "t"))
+    source = table.source(fill_cache=False)
+    source.collect(limit=3000)  # reads ahead by now
+    seam.set_fault("read", nth=0)
+    for i in range(0, len(ENTRIES), 1000):
+        assert source.seek(ENTRIES[(i * 7) % len(ENTRIES)][0], (1 << 64) - 1)
+    seam.clear_fault()
+    assert seam.operation_count("read") <= 12
