@@ -16,7 +16,7 @@ from dynalsm import errors
 from dynalsm.api import messages
 from dynalsm.expressions import error as kinds
 from dynalsm.expressions.error import ExpressionError
-from dynalsm.model.indexes import IndexKeyProblem
+from dynalsm.model.entries import IndexKeyProblem
 from dynalsm.model.item_collections import CollectionTooLarge
 from dynalsm.model.keys import KeyProblem
 from dynalsm.model.throttle import Throttled

@@ -24,7 +24,7 @@ from dynalsm.api.refusals import PROBLEMS, refuse, translate
 from dynalsm.api.registry import operation
 from dynalsm.model.capacity import TRANSACTION_FACTOR, Tally, read_units
 from dynalsm.model.catalog import TableHandle
-from dynalsm.model.indexes import IndexKeyProblem
+from dynalsm.model.entries import IndexKeyProblem
 from dynalsm.model.item_collections import CollectionTooLarge
 from dynalsm.model.keys import KeyProblem
 from dynalsm.model.reads import get_item

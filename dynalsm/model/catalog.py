@@ -33,14 +33,16 @@ import msgpack
 
 from dynalsm import errors
 from dynalsm.model import schema as schemas
-from dynalsm.model import ttl
 from dynalsm.model.changelog import Changelog, ChangelogRecord, unpack_record
-from dynalsm.model.schema import ACTIVE, CREATING, IndexSchema, TableSchema
+from dynalsm.model.handles import IndexHandle, TableHandle
+from dynalsm.model.schema import IndexSchema, TableSchema
 from dynalsm.model.settings import Settings
 from dynalsm.model.statistics import Statistics
 
 if TYPE_CHECKING:
     from dynalsm.model.keys import IndexKeys, TableKeys
+
+__all__ = ["STREAM_POLICY", "Catalog", "IndexHandle", "TableHandle"]
 
 CATALOG_TREE = "catalog"
 # Trees that belong to tables and changelogs, and to nothing else.
@@ -52,60 +54,6 @@ _TABLE_KINDS = ("backfill", "kinesis", "pitr")
 STREAM_POLICY = "stream-policy"  # named by the stream's ARN; goes with its changelog
 # Of everything in docs/format-catalog.md; grows when an older reader would be misled.
 FORMAT_VERSION = 1
-
-
-class IndexHandle:
-    """An open index: schema, tree, keys, statistics. Never changes."""
-
-    __slots__ = ("is_readable", "keys", "kind", "name", "schema", "statistics", "tree")
-
-    def __init__(
-        self, schema: IndexSchema, tree: Any, keys: IndexKeys, statistics: Statistics
-    ) -> None:
-        self.schema = schema
-        self.name = schema.name
-        self.kind = schema.kind
-        self.tree = tree
-        self.keys = keys
-        self.statistics = statistics
-        # False while the index is being filled; its entries are maintained all the same.
-        self.is_readable = schema.status == ACTIVE
-
-
-class TableHandle:
-    """An open table. Never changes; Catalog.replace makes a new one."""
-
-    __slots__ = (
-        "arn", "changelog", "expiry", "expiry_mark", "indexes", "keys", "name", "schema",
-        "statistics", "tree", "written_indexes",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        schema: TableSchema,
-        arn: str,
-        tree: Any,
-        keys: TableKeys,
-        indexes: dict[str, IndexHandle],
-        changelog: Changelog | None,
-        expiry: Any,
-        statistics: Statistics,
-    ) -> None:
-        self.schema = schema
-        self.name = schema.name
-        self.arn = arn
-        self.tree = tree
-        self.keys = keys
-        self.indexes = indexes
-        # What a write maintains: all indexes but those being deleted.
-        self.written_indexes = tuple(
-            index for index in indexes.values() if index.schema.status in (ACTIVE, CREATING)
-        )
-        self.changelog = changelog
-        # The tree of expiry times (model/ttl.py) while TTL is on, else None.
-        self.expiry = expiry
-        self.expiry_mark = ttl.Mark()
-        self.statistics = statistics
 
 
 class Catalog:

@@ -77,14 +77,15 @@ def segment_of(bytes tree_key not None, total):
     return int.from_bytes(tree_key[:HASH_BYTES], "big") * total >> 64
 
 
+cdef uint64_t size_of_stored(bytes stored) except? 0xFFFFFFFFFFFFFFFF:
+    cdef uint64_t size = 0
+    cdef const uint8_t* map_start = NULL
+    read_stored(stored, &size, &map_start)
+    return size
+
+
 cdef class StoredKeys(KeySchema):
     """What the keys of tables and indexes have in common: reading back what was stored."""
-
-    cdef readonly tuple names
-    cdef int _order[MAX_KEY_ATTRIBUTES]  # indices of the attributes, sorted by name
-    cdef int _order_count
-    cdef NameSet _dropped        # every name the tree key holds
-    cdef NameSet _kept           # None: all attributes are stored
 
     cdef int finish(self) except -1:
         """Prepare what depends on all attributes."""
@@ -143,10 +144,7 @@ cdef class StoredKeys(KeySchema):
 
     def stored_size(self, bytes stored not None):
         """Return DynamoDB's size in bytes of what was stored under a key, key included."""
-        cdef uint64_t size = 0
-        cdef const uint8_t* map_start = NULL
-        read_stored(stored, &size, &map_start)
-        return size
+        return size_of_stored(stored)
 
     def page_end(self, list entries not None, uint64_t size_bytes, uint64_t limit_bytes):
         """Return (count, size): how many (tree key, stored value) entries a page takes, given the
@@ -224,8 +222,14 @@ cdef class TableKeys(StoredKeys):
 
     def encode_key(self, bytes key not None):
         """Return the tree key of an encoded map of exactly the key attributes."""
-        self.check_map(key, self._order, self._order_count)
+        self.check_key(key)
         return self.tree_key(key)
+
+    cdef int check_key(self, bytes key) except -1:
+        return self.check_map(key, self._order, self._order_count)
+
+    cdef bytes stored_of(self, bytes item):
+        return store(item, self._dropped, None)
 
     def strip(self, bytes item not None):
         """Return the stored value of an encoded item."""
@@ -277,12 +281,6 @@ cdef class IndexKeys(StoredKeys):
     `names` are the key attributes of the index, then those of its table that are not among them:
     what a LastEvaluatedKey holds.
     """
-
-    cdef readonly str kind
-    cdef readonly TableKeys table
-    cdef bint _is_local
-    cdef int _hashes             # attributes[0:_hashes] are the index's hash attributes
-    cdef int _ranges             # then so many range attributes, then those of the table
 
     def __init__(
         self, kind, TableKeys table not None, hash_attributes, range_attributes, projection
@@ -417,7 +415,10 @@ cdef class IndexKeys(StoredKeys):
 
         Raises: KeyProblem for an index key attribute of the wrong type, empty or too long.
         """
-        tree_key = self.tree_key(item)
+        return self.entry_of(item)
+
+    cdef tuple entry_of(self, bytes item):
+        cdef bytes tree_key = self.tree_key(item)
         if tree_key is None:
             return None
         return tree_key, store(item, self._dropped, self._kept)

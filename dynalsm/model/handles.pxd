@@ -1,0 +1,33 @@
+# Open tables and indexes. See handles.pyx.
+#
+# Thread safety: handles do not change after construction.
+
+from dynalsm.model.keys cimport IndexKeys, TableKeys
+from dynalsm.model.statistics cimport Statistics
+
+
+cdef class IndexHandle:
+    cdef readonly object schema      # schema.IndexSchema
+    cdef readonly str name
+    cdef readonly str kind           # "LSI" or "GSI"
+    cdef readonly object tree
+    cdef readonly IndexKeys keys
+    cdef readonly Statistics statistics
+    # False while the index is being filled; its entries are maintained all the same.
+    cdef readonly bint is_readable
+    cdef bint is_local
+
+
+cdef class TableHandle:
+    cdef readonly object schema      # schema.TableSchema
+    cdef readonly str name
+    cdef readonly str arn
+    cdef readonly object tree
+    cdef readonly TableKeys keys
+    cdef readonly dict indexes       # name -> IndexHandle
+    cdef readonly tuple written_indexes
+    cdef readonly object changelog   # changelog.Changelog or None
+    cdef readonly object expiry      # the tree of expiry times while TTL is on, else None
+    cdef readonly object expiry_mark  # ttl.Mark
+    cdef readonly Statistics statistics
+    cdef bint has_local_indexes

@@ -1,0 +1,49 @@
+from typing import Any, final
+
+from dynalsm.model.changelog import Changelog
+from dynalsm.model.keys import IndexKeys, TableKeys
+from dynalsm.model.schema import IndexSchema, TableSchema
+from dynalsm.model.statistics import Statistics
+from dynalsm.model.ttl import Mark
+
+@final
+class IndexHandle:
+    """An open index: schema, tree, keys, statistics. Never changes."""
+
+    schema: IndexSchema
+    name: str
+    kind: str
+    tree: Any
+    keys: IndexKeys
+    statistics: Statistics
+    is_readable: bool
+    def __init__(
+        self, schema: IndexSchema, tree: Any, keys: IndexKeys, statistics: Statistics
+    ) -> None: ...
+
+@final
+class TableHandle:
+    """An open table. Never changes; Catalog.replace makes a new one."""
+
+    schema: TableSchema
+    name: str
+    arn: str
+    tree: Any
+    keys: TableKeys
+    indexes: dict[str, IndexHandle]
+    written_indexes: tuple[IndexHandle, ...]
+    changelog: Changelog | None
+    expiry: Any
+    expiry_mark: Mark
+    statistics: Statistics
+    def __init__(
+        self,
+        schema: TableSchema,
+        arn: str,
+        tree: Any,
+        keys: TableKeys,
+        indexes: dict[str, IndexHandle],
+        changelog: Changelog | None,
+        expiry: Any,
+        statistics: Statistics,
+    ) -> None: ...

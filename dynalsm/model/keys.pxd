@@ -1,0 +1,64 @@
+# Tree keys of tables and indexes, as other compiled modules see them. See keys.pyx.
+#
+# Thread safety: the objects do not change after construction.
+
+from libc.stdint cimport uint8_t, uint64_t
+
+from dynalsm.model.key_parts cimport MAX_KEY_ATTRIBUTES, KeyPart, KeySchema
+from dynalsm.model.stored cimport NameSet
+from dynalsm.values.buffer cimport Buffer
+from dynalsm.values.codec cimport Node
+
+
+# What the keys of tables and indexes have in common: reading back what was stored.
+cdef class StoredKeys(KeySchema):
+    cdef readonly tuple names
+    cdef int _order[MAX_KEY_ATTRIBUTES]  # indices of the attributes, sorted by name
+    cdef int _order_count
+    cdef NameSet _dropped        # every name the tree key holds
+    cdef NameSet _kept           # None: all attributes are stored
+
+    # Prepare what depends on all attributes.
+    cdef int finish(self) except -1
+
+    # The tree key of an item; for an index, None when the item is not in it.
+    cdef bytes tree_key(self, bytes item)
+
+    # Find the values of all attributes in a tree key; unescaped ones go into `room`.
+    cdef int split(self, bytes tree_key, KeyPart* parts, Buffer* room) except -1
+
+    # A map with the tree key's attributes merged in.
+    cdef bytes with_map(self, bytes tree_key, const uint8_t* map_start, const uint8_t* end)
+
+    # The whole (of an index: the projected) item that was stored.
+    cdef bytes whole(self, bytes tree_key, bytes stored)
+
+
+cdef class TableKeys(StoredKeys):
+    # The stored value of an item.
+    cdef bytes stored_of(self, bytes item)
+
+    # Raise KeyProblem unless the encoded map holds exactly the key attributes.
+    cdef int check_key(self, bytes key) except -1
+
+
+cdef class IndexKeys(StoredKeys):
+    cdef readonly str kind
+    cdef readonly TableKeys table
+    cdef bint _is_local
+    cdef int _hashes             # attributes[0:_hashes] are the index's hash attributes
+    cdef int _ranges             # then so many range attributes, then those of the table
+
+    # (tree key, stored value) of an item, or None when it is not in the index.
+    cdef tuple entry_of(self, bytes item)
+
+    # Find and check all index key attributes. Returns: whether none is missing.
+    cdef int collect(self, bytes item, Node* values) except -1
+    cdef int put_table_key(self, Buffer* out, bytes item, bint with_partition) except -1
+
+    # Write the hash and the hash attributes.
+    cdef int put_hash_part(self, Buffer* out, const Node* values) except -1
+
+
+# DynamoDB's size of what was stored under a key, key included.
+cdef uint64_t size_of_stored(bytes stored) except? 0xFFFFFFFFFFFFFFFF
