@@ -481,8 +481,10 @@ cdef Block* table_cached_block(Table* table, uint32_t i) noexcept nogil:
 
 cdef void table_prefetch_block(Table* table, uint32_t i) noexcept nogil:
     cdef IndexSlot* slot = &table.index.slots[i]
-    prefetch(<const void*>load_relaxed(&slot.hint))
-    block_prefetch(<const uint8_t*>load_relaxed(&slot.data), slot.raw_size)
+    cdef uint64_t header = load_relaxed(&slot.hint)
+    if header:
+        prefetch(<const void*>header)
+        block_prefetch(<const uint8_t*>load_relaxed(&slot.data), slot.raw_size)
 
 
 cdef int table_block(
