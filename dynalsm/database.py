@@ -31,9 +31,10 @@ from dynalsm.model.catalog import Catalog
 from dynalsm.model.changelog import readable_seqno
 from dynalsm.model.settings import Settings
 from dynalsm.model.writes import Writes
+from dynalsm.snapshots import Snapshot
 
 if TYPE_CHECKING:
-    from dynalsm._core import Engine, Snapshot
+    from dynalsm._core import Engine
 
 DURABILITIES = ("commit", "interval", "os")
 SETTING_NAMES = frozenset(setting.name for setting in fields(Settings) if setting.repr)
@@ -179,9 +180,9 @@ class Database:
     # --- the engine -------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        """Pin the present state of the engine; close it when done."""
+        """Return the present state, for reading: `with db.snapshot() as s: s.Table("Music")...`."""
         self._check_open()
-        return self.engine.snapshot()
+        return Snapshot(self)
 
     def stats(self) -> dict[str, Any]:
         """Return the engine's figures as a dict."""
