@@ -95,6 +95,8 @@ import os
 
 from dynalsm import errors
 
+Entry = tuple[bytes, int, bytes]
+
 cdef extern from *:
     """
     #include <time.h>
@@ -470,7 +472,7 @@ def write_table(str path, list entries, **options):
 
 
 @cython.final
-cdef class ManyKeys:
+cdef class _ManyKeys:
     """The arrays table_get_many works on."""
 
     cdef list owner              # keeps the keys alive
@@ -550,7 +552,7 @@ cdef class SSTable:
 
     def get_many(self, list keys, uint64_t seqno=(1 << 56) - 1, bint may_block=True):
         """Return what get() gives for each key; "block" where it would block."""
-        cdef ManyKeys many = ManyKeys(keys)
+        cdef _ManyKeys many = _ManyKeys(keys)
         cdef Failure failure
         cdef int status
         cdef int i
@@ -572,7 +574,7 @@ cdef class SSTable:
 
     def time_get_many(self, list keys, int group):
         """Return nanoseconds per key when so many are looked up at once."""
-        cdef ManyKeys many = ManyKeys(keys)
+        cdef _ManyKeys many = _ManyKeys(keys)
         cdef Failure failure
         cdef int status = OK
         cdef int at = 0
