@@ -70,7 +70,7 @@ def test_several_ranges_make_one_page(store: Store) -> None:
 
 
 def test_snapshot_hides_later_writes(store: Store) -> None:
-    with store.database.snapshot() as snapshot:
+    with store.database.engine.snapshot() as snapshot:
         store.put(NUMBERS, p=S("p"), s=N(99))
         assert page_of(store, snapshot=snapshot).count == 10
     assert page_of(store).count == 11
@@ -80,7 +80,7 @@ def test_fetching_table_items(store: Store) -> None:
     for name in "ab":
         store.put(INDEXED, p=S("p"), s=S(name), k=N(1), big=S("x" * 5000))
     handle: Any = store.database.catalog.get(INDEXED)
-    with store.database.snapshot() as snapshot:
+    with store.database.engine.snapshot() as snapshot:
         page = reads.read_page(
             handle.indexes["by-k"], None, None, fetch_from=handle, snapshot=snapshot
         )

@@ -23,6 +23,7 @@ RANK = {
     "changes": 7,
     "client": 7,
     "resource": 7,
+    "snapshots": 7,
     "database": 8,
     "boto": 9,
     "remote": 8,
