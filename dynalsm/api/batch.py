@@ -175,10 +175,10 @@ def _stored(read: _TableRead) -> Iterator[tuple[bytes, bytes | None]]:
 
 
 def _shaped(read: _TableRead, key: bytes, stored: bytes, form: Form) -> Any:
-    item = read.handle.keys.join(key, stored)
+    keys = read.handle.keys
     if read.projection is None:
-        return form.decode_item(item)
-    return replies.projected(item, read.projection, form)
+        return keys.decode(key, stored, form.kind)
+    return replies.projected(keys.join(key, stored), read.projection, form)
 
 
 # One request of a BatchWriteItem: (table as given, is a put, encoded item or key).

@@ -66,11 +66,10 @@ def get_item(database: Any, request: Request, form: Form) -> Reply:
         replies.settle(database, database.writes.seqno_near(key))
     reply: Reply = {}
     if stored is not None:
-        item = keys.join(key, stored)
         if projection is None:
-            reply["Item"] = form.decode_item(item)
+            reply["Item"] = keys.decode(key, stored, form.kind)
         else:
-            reply["Item"] = replies.projected(item, projection, form)
+            reply["Item"] = replies.projected(keys.join(key, stored), projection, form)
     mode = request.get("ReturnConsumedCapacity")
     if mode is not None or database.writes.throttle is not None:
         size = 0 if stored is None else keys.stored_size(stored)

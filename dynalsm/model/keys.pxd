@@ -7,7 +7,18 @@ from libc.stdint cimport uint8_t, uint64_t
 from dynalsm.model.key_parts cimport MAX_KEY_ATTRIBUTES, KeyPart, KeySchema
 from dynalsm.model.stored cimport NameSet
 from dynalsm.values.buffer cimport Buffer
-from dynalsm.values.codec cimport Node
+from dynalsm.values.codec cimport Node, Part
+from dynalsm.values.decode cimport HINTS
+from dynalsm.values.outline cimport Hint
+
+
+# One entry of a tree, taken apart. Borrowed from the entry's key and value, and from `room`.
+cdef struct Record:
+    uint64_t item_size           # DynamoDB's, in bytes
+    const uint8_t* map_start     # the encoded map without the key attributes
+    const uint8_t* end
+    Part parts[MAX_KEY_ATTRIBUTES]   # the key attributes, sorted by name
+    int part_count
 
 
 # What the keys of tables and indexes have in common: reading back what was stored.
@@ -17,6 +28,9 @@ cdef class StoredKeys(KeySchema):
     cdef int _order_count
     cdef NameSet _dropped        # every name the tree key holds
     cdef NameSet _kept           # None: all attributes are stored
+    cdef list _texts             # the names as str, in that order; what Part.text borrows
+    cdef Part _parts[MAX_KEY_ATTRIBUTES]     # of a Record, without values
+    cdef Hint _hints[HINTS]      # owned; guarded by the GIL
 
     # Prepare what depends on all attributes.
     cdef int finish(self) except -1
@@ -25,7 +39,24 @@ cdef class StoredKeys(KeySchema):
     cdef bytes tree_key(self, bytes item)
 
     # Find the values of all attributes in a tree key; unescaped ones go into `room`.
-    cdef int split(self, bytes tree_key, KeyPart* parts, Buffer* room) except -1
+    cdef int split(
+        self, const uint8_t* key, size_t key_size, KeyPart* parts, Buffer* room
+    ) except -1
+
+    # The same as Parts, one for each name, sorted.
+    cdef int open_key(
+        self, const uint8_t* key, size_t key_size, Part* out, Buffer* room
+    ) except -1
+
+    # Take the tree key and the stored value of an entry apart.
+    cdef int open_record(
+        self, const uint8_t* key, size_t key_size, const uint8_t* stored, size_t stored_size,
+        Record* out, Buffer* room
+    ) except -1
+
+    # The item of a record, as `form` (of decode.pxd) shows it; and as bytes.
+    cdef object decoded(self, const Record* record, int form)
+    cdef bytes encoded(self, const Record* record)
 
     # A map with the tree key's attributes merged in.
     cdef bytes with_map(self, bytes tree_key, const uint8_t* map_start, const uint8_t* end)
@@ -48,6 +79,9 @@ cdef class IndexKeys(StoredKeys):
     cdef bint _is_local
     cdef int _hashes             # attributes[0:_hashes] are the index's hash attributes
     cdef int _ranges             # then so many range attributes, then those of the table
+
+    # The table's tree key of the item that an entry with this tree key belongs to.
+    cdef bytes table_key_of(self, const uint8_t* key, size_t key_size)
 
     # (tree key, stored value) of an item, or None when it is not in the index.
     cdef tuple entry_of(self, bytes item)

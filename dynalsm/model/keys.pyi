@@ -1,5 +1,5 @@
 from collections.abc import Iterable, Sequence
-from typing import final
+from typing import Any, final
 
 from typing_extensions import disjoint_base
 
@@ -41,20 +41,15 @@ class StoredKeys:
     def join(self, tree_key: bytes, stored: bytes) -> bytes:
         """Return the encoded item (of an index: the projected item) that was stored."""
 
-    def join_many(self, entries: list[tuple[bytes, bytes]]) -> list[bytes]:
-        """Return join(key, stored) of every (tree key, stored value) in a list."""
+    def decode(self, tree_key: bytes, stored: bytes, form: int) -> Any:
+        """Return the item that was stored, as forms.Form.kind says: what its decode_item makes of
+        join(tree_key, stored)."""
 
     def key_item(self, tree_key: bytes) -> bytes:
         """Return the encoded map of just `names`."""
 
     def stored_size(self, stored: bytes) -> int:
         """Return DynamoDB's size in bytes of what was stored under a key, key included."""
-
-    def page_end(
-        self, entries: list[tuple[bytes, bytes]], size_bytes: int, limit_bytes: int
-    ) -> tuple[int, int]:
-        """Return (count, size): how many entries a page takes, given the size it has already, and
-        its size then. The entry that reaches the limit is the last."""
 
     def hash_range(self, segment: int, total: int) -> tuple[bytes, bytes | None]:
         """Return (lower, upper) of one segment of a parallel scan; upper is None at the end."""

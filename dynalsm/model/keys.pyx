@@ -18,6 +18,7 @@ thread-safe.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.object cimport PyObject
 from cython cimport final
 from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memcpy
@@ -47,14 +48,20 @@ from dynalsm.model.key_parts cimport (
     take_length_prefixed,
     write_hash,
 )
-from dynalsm.model.stored cimport NameSet, joined, read_stored, store
+from dynalsm.model.stored cimport NameSet, joined, read_head, store
 from dynalsm.values.buffer cimport Buffer, buffer_free, buffer_init, buffer_put, buffer_reserve
-from dynalsm.values.codec cimport TAG_BAD, Node
+from dynalsm.values.codec cimport TAG_BAD, Node, Part
+from dynalsm.values.decode cimport AS_JSON, HINTS, decode_record
+from dynalsm.values.json_writer cimport put_json_record
+from dynalsm.values.outline cimport release_hint
+
+from orjson import Fragment
 
 from dynalsm.model.key_parts import RANGE_OPERATORS, KeyProblem
 
 __all__ = ["RANGE_OPERATORS", "IndexKeys", "KeyProblem", "TableKeys", "segment_of"]
 
+cdef object FRAGMENT = Fragment
 cdef tuple TAG_NAMES = ("", "S", "N", "B", "BOOL", "NULL", "L", "M", "SS", "NS", "BS")
 
 
@@ -79,63 +86,113 @@ def segment_of(bytes tree_key not None, total):
 
 cdef uint64_t size_of_stored(bytes stored) except? 0xFFFFFFFFFFFFFFFF:
     cdef uint64_t size = 0
-    cdef const uint8_t* map_start = NULL
-    read_stored(stored, &size, &map_start)
+    read_head(start_of(stored), end_of(stored), &size)
     return size
 
 
 cdef class StoredKeys(KeySchema):
     """What the keys of tables and indexes have in common: reading back what was stored."""
 
+    def __dealloc__(self):
+        cdef int i
+        for i in range(HINTS):
+            release_hint(&self._hints[i])
+
     cdef int finish(self) except -1:
-        """Prepare what depends on all attributes."""
+        cdef const KeyAttribute* attribute
+        cdef int i
         self._order_count = self.by_name(self._order)
         self.names = tuple(dict.fromkeys([name.decode() for name in self._names]))
         self._dropped = NameSet(self.names)
+        self._texts = [self._names[self._order[i]].decode() for i in range(self._order_count)]
+        for i in range(self._order_count):
+            attribute = &self.attributes[self._order[i]]
+            self._parts[i].name = attribute.name
+            self._parts[i].name_size = attribute.name_size
+            self._parts[i].text = <PyObject*>self._texts[i]
+            self._parts[i].value.tag = attribute.tag
         return 0
 
     cdef bytes tree_key(self, bytes item):
-        """The tree key of an item; for an index, None when the item is not in it."""
         raise NotImplementedError
 
-    cdef int split(self, bytes tree_key, KeyPart* parts, Buffer* room) except -1:
-        """Find the values of all attributes in a tree key; unescaped ones go into `room`."""
+    cdef int split(
+        self, const uint8_t* key, size_t key_size, KeyPart* parts, Buffer* room
+    ) except -1:
         raise NotImplementedError
+
+    cdef int open_key(
+        self, const uint8_t* key, size_t key_size, Part* out, Buffer* room
+    ) except -1:
+        cdef KeyPart parts[MAX_KEY_ATTRIBUTES]
+        cdef int i
+        self.split(key, key_size, parts, room)
+        for i in range(self._order_count):
+            out[i] = self._parts[i]
+            out[i].value.body = parts[self._order[i]].data
+            out[i].value.size = parts[self._order[i]].size
+        return 0
+
+    cdef int open_record(
+        self, const uint8_t* key, size_t key_size, const uint8_t* stored, size_t stored_size,
+        Record* out, Buffer* room
+    ) except -1:
+        out.end = stored + stored_size
+        out.map_start = read_head(stored, out.end, &out.item_size)
+        out.part_count = self._order_count
+        return self.open_key(key, key_size, out.parts, room)
+
+    cdef object decoded(self, const Record* record, int form):
+        cdef Buffer out
+        if form != AS_JSON:
+            return decode_record(
+                record.map_start, record.end, record.parts, record.part_count, form, self._hints
+            )
+        buffer_init(&out)
+        try:
+            put_json_record(
+                &out, record.map_start, record.end, record.parts, record.part_count
+            )
+            return FRAGMENT(copy_of(out.data, out.size))
+        finally:
+            buffer_free(&out)
+
+    cdef bytes encoded(self, const Record* record):
+        return joined(record.parts, record.part_count, record.map_start, record.end)
 
     cdef bytes with_map(self, bytes tree_key, const uint8_t* map_start, const uint8_t* end):
-        """A map with the tree key's attributes merged in."""
-        cdef KeyPart parts[MAX_KEY_ATTRIBUTES]
-        cdef KeyPart sorted_parts[MAX_KEY_ATTRIBUTES]
-        cdef const KeyAttribute* attributes[MAX_KEY_ATTRIBUTES]
+        cdef Part parts[MAX_KEY_ATTRIBUTES]
         cdef Buffer room
-        cdef int i
         buffer_init(&room)
         try:
-            self.split(tree_key, parts, &room)
-            for i in range(self._order_count):
-                attributes[i] = &self.attributes[self._order[i]]
-                sorted_parts[i] = parts[self._order[i]]
-            return joined(attributes, sorted_parts, self._order_count, map_start, end)
+            self.open_key(start_of(tree_key), <size_t>PyBytes_GET_SIZE(tree_key), parts, &room)
+            return joined(parts, self._order_count, map_start, end)
         finally:
             buffer_free(&room)
 
     cdef bytes whole(self, bytes tree_key, bytes stored):
         cdef uint64_t size = 0
-        cdef const uint8_t* map_start = NULL
-        read_stored(stored, &size, &map_start)
+        cdef const uint8_t* map_start = read_head(start_of(stored), end_of(stored), &size)
         return self.with_map(tree_key, map_start, end_of(stored))
 
     def join(self, bytes tree_key not None, bytes stored not None):
         """Return the encoded item (of an index: the projected item) that was stored."""
         return self.whole(tree_key, stored)
 
-    def join_many(self, list entries not None):
-        """Return join(key, stored) of every (tree key, stored value) in a list."""
-        cdef list items = []
-        for entry in entries:
-            tree_key, stored = <tuple?>entry
-            items.append(self.whole(<bytes?>tree_key, <bytes?>stored))
-        return items
+    def decode(self, bytes tree_key not None, bytes stored not None, int form):
+        """Return the item that was stored, as forms.Form.kind says: what its decode_item makes of
+        join(tree_key, stored)."""
+        cdef Record record
+        cdef Buffer room
+        buffer_init(&room)
+        try:
+            self.open_record(
+                start_of(tree_key), <size_t>PyBytes_GET_SIZE(tree_key),
+                start_of(stored), <size_t>PyBytes_GET_SIZE(stored), &record, &room
+            )
+            return self.decoded(&record, form)
+        finally:
+            buffer_free(&room)
 
     def key_item(self, bytes tree_key not None):
         """Return the encoded map of just `names`."""
@@ -145,21 +202,6 @@ cdef class StoredKeys(KeySchema):
     def stored_size(self, bytes stored not None):
         """Return DynamoDB's size in bytes of what was stored under a key, key included."""
         return size_of_stored(stored)
-
-    def page_end(self, list entries not None, uint64_t size_bytes, uint64_t limit_bytes):
-        """Return (count, size): how many (tree key, stored value) entries a page takes, given the
-        size it has already, and its size then. The entry that reaches the limit is the last."""
-        cdef uint64_t one = 0
-        cdef const uint8_t* map_start = NULL
-        cdef Py_ssize_t count = 0
-        for entry in entries:
-            if size_bytes >= limit_bytes:
-                break
-            _, stored = <tuple?>entry
-            read_stored(<bytes?>stored, &one, &map_start)
-            size_bytes += one
-            count += 1
-        return count, size_bytes
 
     def hash_range(self, segment, total):
         """Return (lower, upper) of one segment of a parallel scan; upper is None at the end."""
@@ -204,10 +246,12 @@ cdef class TableKeys(StoredKeys):
             memcpy(p + 10 + pk.size, sk.body, sk.size)
         return result
 
-    cdef int split(self, bytes tree_key, KeyPart* parts, Buffer* room) except -1:
-        cdef const uint8_t* p = start_of(tree_key) + HASH_BYTES
-        cdef const uint8_t* end = end_of(tree_key)
-        if PyBytes_GET_SIZE(tree_key) < HASH_BYTES:
+    cdef int split(
+        self, const uint8_t* key, size_t key_size, KeyPart* parts, Buffer* room
+    ) except -1:
+        cdef const uint8_t* p = key + HASH_BYTES
+        cdef const uint8_t* end = key + key_size
+        if key_size < HASH_BYTES:
             return damaged()
         take_length_prefixed(&p, end, &parts[0])
         parts[1].data = p
@@ -374,13 +418,15 @@ cdef class IndexKeys(StoredKeys):
         finally:
             buffer_free(&out)
 
-    cdef int split(self, bytes tree_key, KeyPart* parts, Buffer* room) except -1:
-        cdef const uint8_t* p = start_of(tree_key) + HASH_BYTES
-        cdef const uint8_t* end = end_of(tree_key)
+    cdef int split(
+        self, const uint8_t* key, size_t key_size, KeyPart* parts, Buffer* room
+    ) except -1:
+        cdef const uint8_t* p = key + HASH_BYTES
+        cdef const uint8_t* end = key + key_size
         cdef size_t starts[MAX_KEY_ATTRIBUTES]
         cdef int first = self._hashes + self._ranges
         cdef int i
-        if PyBytes_GET_SIZE(tree_key) < HASH_BYTES:
+        if key_size < HASH_BYTES:
             return damaged()
         for i in range(self._hashes):
             take_length_prefixed(&p, end, &parts[i])
@@ -423,8 +469,7 @@ cdef class IndexKeys(StoredKeys):
             return None
         return tree_key, store(item, self._dropped, self._kept)
 
-    def table_key(self, bytes tree_key not None):
-        """Return the table's tree key of the item that an index entry belongs to."""
+    cdef bytes table_key_of(self, const uint8_t* key, size_t key_size):
         cdef KeyPart parts[MAX_KEY_ATTRIBUTES]
         cdef Buffer room
         cdef Buffer out
@@ -432,7 +477,7 @@ cdef class IndexKeys(StoredKeys):
         buffer_init(&room)
         buffer_init(&out)
         try:
-            self.split(tree_key, parts, &room)
+            self.split(key, key_size, parts, &room)
             write_hash(
                 buffer_reserve(&out, HASH_BYTES), hash64(parts[first].data, parts[first].size)
             )
@@ -444,6 +489,10 @@ cdef class IndexKeys(StoredKeys):
         finally:
             buffer_free(&room)
             buffer_free(&out)
+
+    def table_key(self, bytes tree_key not None):
+        """Return the table's tree key of the item that an index entry belongs to."""
+        return self.table_key_of(start_of(tree_key), <size_t>PyBytes_GET_SIZE(tree_key))
 
     def partition_prefix(self, *values):
         """Return what all tree keys of one partition start with: one encoded value for each hash

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport uint8_t, uint64_t
 
-from dynalsm.model.key_parts cimport KeyAttribute, KeyPart
+from dynalsm.values.codec cimport Part
 
 
 # Attribute names sorted by their bytes, for walking along an item's names.
@@ -14,11 +14,12 @@ cdef class NameSet:
 # in either list count (for size), and only those of `keep` are stored.
 cdef bytes store(bytes item, NameSet drop, NameSet keep)
 
-# Read what stands before a stored map: version and size.
-cdef int read_stored(bytes stored, uint64_t* item_size, const uint8_t** map_start) except -1
+# Read what stands before a stored map: version and size. Returns: where the map starts.
+cdef const uint8_t* read_head(
+    const uint8_t* stored, const uint8_t* end, uint64_t* item_size
+) except NULL
 
 # Merge key attributes (sorted by name) into a stored map.
 cdef bytes joined(
-    const KeyAttribute** attributes, const KeyPart* parts, int count, const uint8_t* map_start,
-    const uint8_t* end
+    const Part* parts, int count, const uint8_t* map_start, const uint8_t* end
 )

@@ -15,8 +15,6 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
 from dynalsm.model.key_parts cimport (
-    KeyAttribute,
-    KeyPart,
     copy_of,
     damaged,
     end_of,
@@ -39,6 +37,7 @@ from dynalsm.values.codec cimport (
     TAG_M,
     TAG_S,
     Node,
+    Part,
     compare_bytes,
     read_node,
     size_value,
@@ -62,25 +61,24 @@ cdef inline int write_varint(uint8_t* out, uint64_t value) noexcept nogil:
     return size + 1
 
 
-cdef int read_stored(bytes stored, uint64_t* item_size, const uint8_t** map_start) except -1:
-    """Read what stands before a stored map: version and size."""
-    cdef const uint8_t* p = start_of(stored)
-    cdef const uint8_t* end = end_of(stored)
+cdef const uint8_t* read_head(
+    const uint8_t* stored, const uint8_t* end, uint64_t* item_size
+) except NULL:
+    cdef const uint8_t* p = stored
     cdef int shift = 0
     if p == end or p[0] != RECORD_VERSION:
-        return damaged()
+        damaged()
     p += 1
     item_size[0] = 0
     while True:
         if p == end or shift > 63:
-            return damaged()
+            damaged()
         item_size[0] |= <uint64_t>(p[0] & 0x7F) << shift
         if p[0] < 0x80:
             break
         shift += 7
         p += 1
-    map_start[0] = p + 1
-    return 0
+    return p + 1
 
 
 @final
@@ -164,30 +162,28 @@ cdef inline bint advance(tuple names, Py_ssize_t* at, const Node* key) except -1
     return False
 
 
-cdef int put_key_attribute(
-    Buffer* out, const KeyAttribute* attribute, const uint8_t* data, size_t size
-) except -1:
+cdef int put_part(Buffer* out, const Part* part) except -1:
     """Write a name and its key value as a pair of an encoded map."""
-    cdef uint8_t* p = buffer_reserve(out, attribute.name_size + size + 12)
+    cdef size_t size = part.value.size
+    cdef uint8_t* p = buffer_reserve(out, part.name_size + size + 12)
     cdef uint8_t* start = p
-    p += write_str_header(p, attribute.name_size)
-    memcpy(p, attribute.name, attribute.name_size)
-    p += attribute.name_size
-    if attribute.tag == TAG_S:
+    p += write_str_header(p, part.name_size)
+    memcpy(p, part.name, part.name_size)
+    p += part.name_size
+    if part.value.tag == TAG_S:
         p += write_str_header(p, size)
-    elif attribute.tag == TAG_B:
+    elif part.value.tag == TAG_B:
         p += write_bin_header(p, size)
     else:
         p += write_ext_header(p, size, EXT_N)
-    memcpy(p, data, size)
+    memcpy(p, part.value.body, size)
     p += size
     out.size += p - start
     return 0
 
 
 cdef bytes joined(
-    const KeyAttribute** attributes, const KeyPart* parts, int count, const uint8_t* map_start,
-    const uint8_t* end
+    const Part* parts, int count, const uint8_t* map_start, const uint8_t* end
 ):
     cdef Buffer out
     cdef Node node
@@ -212,16 +208,14 @@ cdef bytes joined(
             if read_node(p, end, &key) < 0 or key.tag != TAG_S:
                 damaged()
             while at < count:
-                order = compare_bytes(
-                    attributes[at].name, attributes[at].name_size, key.body, key.size
-                )
+                order = compare_bytes(parts[at].name, parts[at].name_size, key.body, key.size)
                 if order == 0:
                     damaged()
                 if order > 0:
                     break
                 buffer_put(&out, copied, p - copied)
                 copied = p
-                put_key_attribute(&out, attributes[at], parts[at].data, parts[at].size)
+                put_part(&out, &parts[at])
                 at += 1
             if read_node(key.body + key.size, end, &value) < 0:
                 damaged()
@@ -234,7 +228,7 @@ cdef bytes joined(
             buffer_put(&out, copied, p - copied)
             copied = p
             while at < count:
-                put_key_attribute(&out, attributes[at], parts[at].data, parts[at].size)
+                put_part(&out, &parts[at])
                 at += 1
         buffer_put(&out, copied, end - copied)
         return copy_of(out.data, out.size)

@@ -1,4 +1,6 @@
-from typing import Any
+from typing import Any, Final
+
+KINDS: Final[dict[str, int]]
 
 def decode_value(data: bytes) -> Any:
     """Return the internal value of encoded bytes."""

@@ -69,6 +69,9 @@ cdef Hint item_hints[HINTS]                 # of items that come as whole maps
 
 cdef uint64_t ASCII_MASK = <uint64_t>0x8080808080808080
 
+# Of forms.Form.
+KINDS = {"INTERNAL": AS_INTERNAL, "NATIVE": AS_NATIVE, "WIRE": AS_WIRE, "JSON": AS_JSON}
+
 cdef object BINARY = Binary
 cdef object NEW_BYTES = bytes.__new__
 
@@ -281,6 +284,11 @@ cdef dict read_map(
         if done == count:
             done = 0
             return outline.fill(values, True)
+        # The name that was not expected may come before the parts read last.
+        while done and outline.names[done - 1].part >= 0:
+            done -= 1
+            part -= 1
+            Py_DECREF(<object>values[done])
         result = {}
         for i in range(done):
             PyDict_SetItem(result, outline.texts[i], <object>values[i])

@@ -20,6 +20,7 @@ from typing import Any
 import orjson
 
 from dynalsm.values.decode import (
+    KINDS,
     decode_native,
     decode_native_item,
     decode_wire,
@@ -40,10 +41,12 @@ class Form:
     """How one kind of caller writes attribute values.
 
     The four functions turn a value or an item of this form into encoded bytes and back; encoders
-    take `depth_limit` as a second argument.
+    take `depth_limit` as a second argument. `kind` names the form to compiled readers
+    (decode.pxd).
     """
 
     name: str
+    kind: int
     encode_value: Callable[..., bytes]
     encode_item: Callable[..., bytes]
     decode_value: Callable[[bytes], Any]
@@ -58,6 +61,8 @@ def _item_fragment(encoded: bytes) -> orjson.Fragment:
     return orjson.Fragment(json_item_text(encoded))
 
 
-WIRE = Form("WIRE", encode_wire, encode_wire_item, decode_wire, decode_wire_item)
-JSON = Form("JSON", encode_json, encode_json_item, _value_fragment, _item_fragment)
-NATIVE = Form("NATIVE", encode_native, encode_native_item, decode_native, decode_native_item)
+WIRE = Form("WIRE", KINDS["WIRE"], encode_wire, encode_wire_item, decode_wire, decode_wire_item)
+JSON = Form("JSON", KINDS["JSON"], encode_json, encode_json_item, _value_fragment, _item_fragment)
+NATIVE = Form(
+    "NATIVE", KINDS["NATIVE"], encode_native, encode_native_item, decode_native, decode_native_item
+)

@@ -4,6 +4,7 @@ The text is what a JSON library would write for the wire form, with base64 for B
 ill-formed UTF-8 among them, give ValueError. Thread safety: pure functions.
 """
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
@@ -26,6 +27,8 @@ from dynalsm.values.codec cimport (
     TAG_S,
     TAG_SS,
     Node,
+    Part,
+    compare_bytes,
 )
 from dynalsm.values.number cimport MAX_NUMBER_TEXT, Number, number_to_text
 from dynalsm.values.reader cimport (
@@ -223,21 +226,51 @@ cdef int put_json_members(Buffer* out, const Node* node, int tag) except -1:
     return put_literal(out, b"]}", 2)
 
 
-cdef int put_json_map(Buffer* out, Reader* reader, size_t count, int depth) except -1:
-    """Write the pairs of a map whose header was read, braces included."""
+cdef int put_json_map(
+    Buffer* out, Reader* reader, size_t count, int depth, const Part* parts, int part_count
+) except -1:
+    """Write the pairs of a map whose header was read, and its parts, braces included."""
     cdef Node name
     cdef size_t i
+    cdef int part = 0
+    cdef int order
     check_read_depth(depth)
     put_literal(out, b"{", 1)
     for i in range(count):
-        if i:
-            put_literal(out, b",", 1)
         next_node(reader, &name)
         if name.tag != TAG_S:
             damaged()
+        while part < part_count:
+            order = compare_bytes(parts[part].name, parts[part].name_size, name.body, name.size)
+            if order == 0:
+                damaged()
+            if order > 0:
+                break
+            put_part(out, &parts[part], i + <size_t>part == 0)
+            part += 1
+        if i + <size_t>part:
+            put_literal(out, b",", 1)
         put_json_string(out, name.body, name.size)
         put_literal(out, b":", 1)
         put_json(out, reader, depth)
+    while part < part_count:
+        put_part(out, &parts[part], count + <size_t>part == 0)
+        part += 1
+    return put_literal(out, b"}", 1)
+
+
+cdef int put_part(Buffer* out, const Part* part, bint is_first) except -1:
+    """Write an attribute that stands outside the map."""
+    if not is_first:
+        put_literal(out, b",", 1)
+    put_json_string(out, part.name, part.name_size)
+    if part.value.tag == TAG_S:
+        put_literal(out, b':{"S":', 6)
+    elif part.value.tag == TAG_N:
+        put_literal(out, b':{"N":', 6)
+    else:
+        put_literal(out, b':{"B":', 6)
+    put_json_leaf(out, &part.value)
     return put_literal(out, b"}", 1)
 
 
@@ -262,7 +295,7 @@ cdef int put_json(Buffer* out, Reader* reader, int depth) except -1:
         return put_literal(out, b'{"NULL":true}', 13)
     elif node.tag == TAG_M:
         put_literal(out, b'{"M":', 5)
-        put_json_map(out, reader, node.size, depth + 1)
+        put_json_map(out, reader, node.size, depth + 1, NULL, 0)
     elif node.tag == TAG_L:
         check_read_depth(depth + 1)
         put_literal(out, b'{"L":[', 6)
@@ -297,17 +330,25 @@ def json_text(bytes data not None):
         buffer_free(&out)
 
 
+cdef int put_json_record(
+    Buffer* out, const uint8_t* p, const uint8_t* end, const Part* parts, int count
+) except -1:
+    cdef Reader reader
+    cdef Node node
+    reader.p = p
+    reader.end = end
+    next_item(&reader, &node)
+    put_json_map(out, &reader, node.size, 1, parts, count)
+    return close_reader(&reader)
+
+
 def json_item_text(bytes data not None):
     """Return the DynamoDB JSON text of an encoded item, as UTF-8."""
-    cdef Reader reader
+    cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(data)
     cdef Buffer out
-    cdef Node node
-    open_reader(&reader, data)
     buffer_init(&out)
     try:
-        next_item(&reader, &node)
-        put_json_map(&out, &reader, node.size, 1)
-        close_reader(&reader)
+        put_json_record(&out, p, p + PyBytes_GET_SIZE(data), NULL, 0)
         return buffer_bytes(&out)
     finally:
         buffer_free(&out)

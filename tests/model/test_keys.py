@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -520,33 +521,81 @@ def test_problems_of_index_keys() -> None:
     assert index.join(*entry) == encode(longest)
 
 
-# ---- many entries at once ----
+# ---- decoding without joining ----
+
+FORMS = (values.NATIVE, values.WIRE, values.JSON)
 
 
-def test_chunks() -> None:
-    index = IndexKeys("GSI", TABLE, [("n", "N")], [], ("INCLUDE", ["z"]))
-    items = [encode(ITEM | {"sk": Decimal(i), "z": "z" * i}) for i in range(20)]
+def shown(form: values.Form, item: Any) -> Any:
+    return orjson.loads(orjson.dumps(item)) if form is values.JSON else item
+
+
+def assert_same_decoding(keys: TableKeys | IndexKeys, tree_key: bytes, stored: bytes) -> None:
+    """What decode() makes of an entry is what the form makes of the joined item."""
+    for form in FORMS:
+        try:
+            expected = shown(form, form.decode_item(keys.join(tree_key, stored)))
+        except ValueError:
+            with pytest.raises(ValueError):
+                keys.decode(tree_key, stored, form.kind)
+            continue
+        decoded = shown(form, keys.decode(tree_key, stored, form.kind))
+        assert decoded == expected
+        assert list(decoded) == list(expected)
+
+
+@given(some.items, some.items)
+def test_any_items_decode_as_joined(first: dict[str, Any], second: dict[str, Any]) -> None:
+    for pk_name, sk_name in (("m", "n"), ("A", "zz"), ("é", "a")):
+        keys = TableKeys(pk_name, "S", sk_name, "N")
+        # The names of the item before must make no difference.
+        for item in (first, second, first, first, second):
+            entry = keys.record(encode({**item, pk_name: "p", sk_name: Decimal("2.5")}))
+            assert_same_decoding(keys, *entry)
+
+
+@pytest.mark.parametrize("pk_type", TYPES)
+@pytest.mark.parametrize("sk_type", [*TYPES, None])
+def test_key_values_decode_as_joined(pk_type: str, sk_type: str | None) -> None:
+    keys = TableKeys("m", pk_type, "n" if sk_type else None, sk_type)
+    for pk, sk in itertools.product(NASTY[pk_type], NASTY[sk_type or "S"][:4]):
+        item = {"b": "x", "m": pk, "mm": [], "z": True} | ({"n": sk} if sk_type else {})
+        assert_same_decoding(keys, *keys.record(encode(item)))
+
+
+def test_index_entries_decode_as_joined() -> None:
+    for kind, hashes, ranges in SHAPES:
+        keys = IndexKeys(kind, TABLE, hashes, ranges, ("ALL", ()))
+        for change in ({}, {"n": Decimal(-1)}, {"extra": "x"}):
+            entry = keys.entry(encode({**ITEM, **change}))
+            assert entry is not None
+            assert_same_decoding(keys, *entry)
+
+
+def test_damaged_entries_decode_as_joined() -> None:
+    index = IndexKeys("GSI", TABLE, [("s", "S")], [("n", "N")], ("ALL", ()))
     for keys in (TABLE, index):
-        entries = [TABLE.record(item) for item in items]
-        if keys is index:
-            entries = [entry for item in items if (entry := index.entry(item))]
-        assert keys.join_many(entries) == [keys.join(*entry) for entry in entries]
-        assert keys.join_many([]) == []
-        sizes = [keys.stored_size(stored) for _, stored in entries]
-        # The entry that reaches the limit is the last of the page.
-        assert keys.page_end(entries, 0, sum(sizes)) == (20, sum(sizes))
-        assert keys.page_end(entries, 0, sum(sizes[:7])) == (7, sum(sizes[:7]))
-        assert keys.page_end(entries, 0, sum(sizes[:7]) + 1) == (8, sum(sizes[:8]))
-        assert keys.page_end(entries, 100, 101) == (1, 100 + sizes[0])
-        assert keys.page_end(entries, 101, 101) == (0, 101)
-        assert keys.page_end([], 3, 101) == (0, 3)
-        for bad in ([None], [("a", "b")], [(b"a",)], [(b"a", b"b", b"c")]):
-            with pytest.raises((TypeError, ValueError)):
-                keys.join_many(bad)  # type: ignore[arg-type]
-            with pytest.raises((TypeError, ValueError)):
-                keys.page_end(bad, 0, 1)  # type: ignore[arg-type]
+        entry = keys.record(encode(ITEM)) if keys is TABLE else index.entry(encode(ITEM))
+        assert entry is not None
+        for which in (0, 1):
+            data = entry[which]
+            changed = [data[:size] for size in range(len(data))]
+            changed += [
+                data[:at] + bytes([data[at] ^ change]) + data[at + 1 :]
+                for at in range(len(data))
+                for change in (0x01, 0x80, 0xFF)
+            ]
+            for bad in changed:
+                keys.decode(*entry, values.NATIVE.kind)
+                assert_same_decoding(keys, *((bad, entry[1]) if which == 0 else (entry[0], bad)))
+
+
+def test_a_stored_attribute_with_the_name_of_a_key_is_damage() -> None:
+    tree_key, _ = TABLE.record(encode(ITEM))
+    bad = b"\x01\x09" + encode({"a": "x", "pk": "y"})
+    for form in FORMS:
         with pytest.raises(ValueError, match="damaged"):
-            keys.page_end([(b"", b"")], 0, 1)
+            TABLE.decode(tree_key, bad, form.kind)
 
 
 # ---- parallel scan ----
