@@ -159,8 +159,9 @@ class PartiQLParser:
         if token.kind != lexer.NUMBER or not token.text.isdigit():
             self.place -= 1
             self.fail("Unexpected term")
-        index = int(token.text)
-        if index > MAX_LIST_INDEX:
+        digits = token.text.lstrip("0") or "0"
+        # Its length first: Python refuses to convert thousands of digits.
+        if len(digits) > len(str(MAX_LIST_INDEX)) or (index := int(digits)) > MAX_LIST_INDEX:
             raise Refusal(
                 f"List index is not within the allowable range; index: [{token.text}]",
                 error.LIMIT,
@@ -179,8 +180,6 @@ class PartiQLParser:
         for word, value in (("TRUE", True), ("FALSE", False), ("NULL", None)):
             if self.word(word):
                 return value
-        if self.sign("<<"):
-            return self.bag(where)
         if self.is_call():
             raise Refusal(
                 f"Unsupported data type: {token.text.lower()} under key {where} {self.at(token)}",
@@ -192,6 +191,8 @@ class PartiQLParser:
             result = self.elements(where)
         elif self.sign("{"):
             result = self.members(where)
+        elif self.sign("<<"):
+            result = self.bag(where)
         else:
             self.fail("Unexpected term")
         self.depth -= 1
@@ -256,7 +257,8 @@ class PartiQLParser:
         self.place += 1
         text += token.text
         exponent = text.lower().partition("e")[2]
-        if exponent and abs(int(exponent)) > MAX_EXPONENT:
+        digits = exponent.lstrip("+-").lstrip("0") or "0"
+        if len(digits) > len(str(MAX_EXPONENT)) or int(digits) > MAX_EXPONENT:
             raise malformed()
         try:
             return values.parse_number(text)

@@ -32,6 +32,7 @@ from dynalsm.expressions.ast import (
 from dynalsm.expressions.error import Refusal
 from dynalsm.expressions.partiqlbase import PartiQLParser
 from dynalsm.expressions.partiqllexer import Token
+from dynalsm.limits import STATEMENT_IN_MAX_OTHERS
 
 _COMPARATORS: Final = frozenset(("=", "<>", "<", "<=", ">", ">="))
 # Functions of WHERE; all but SIZE are conditions.
@@ -174,6 +175,12 @@ class ConditionParser(PartiQLParser):
         while self.sign(","):
             options.append(self.only_operand(self.term()))
         self.expect_sign(close)
+        if len(options) > STATEMENT_IN_MAX_OTHERS:  # of hash values there may be fewer still
+            raise Refusal(
+                "The IN operator is provided with too many operands; number of operands: "
+                f"{len(options)}",
+                error.LIMIT,
+            )
         return tuple(options)
 
     def existence(self, operand: Any) -> Any:
