@@ -172,8 +172,8 @@ TOKENS = [
     *"""( ) [ ] { } << >> , . : ; ? ' " # + - * = <> < <= > >= a p x simple 1 .5 1e3 'x' "p" :v #n
     -- /* AND OR NOT IN BETWEEN IS MISSING NULL TRUE SELECT FROM WHERE INSERT INTO VALUE UPDATE
     SET REMOVE DELETE ADD RETURNING ALL OLD MODIFIED NEW ORDER BY ASC DESC EXISTS size( contains(
-    begins_with( attribute_exists( if_not_exists( list_append( attribute_type( set_add( é""".split(),
-    *("\x00", "\n"),
+    begins_with( attribute_exists( if_not_exists( list_append( attribute_type( set_add(""".split(),
+    *("\x00", "\n", "é"),
 ]
 
 
