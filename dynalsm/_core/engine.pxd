@@ -58,6 +58,9 @@ cdef class Engine:
     cdef int wait_seqno(self, uint64_t seqno) except -1
 
 
+cdef class Snapshot
+
+
 cdef class Tree:
     cdef readonly Engine engine
     cdef TreeCore* core              # owned by the engine
@@ -66,6 +69,9 @@ cdef class Tree:
 
     cdef int check_alive(self) except -1
     cdef object write_one(self, int kind, bytes key, bytes value, object sync)
+    cdef int get_group(
+        self, list wanted, list values, Snapshot snapshot, bint fill_cache
+    ) except -1
 
 
 cdef class Batch:

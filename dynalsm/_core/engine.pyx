@@ -46,13 +46,14 @@ from dynalsm._core.partition cimport (
     partition_create,
     partition_free,
     partition_get,
+    partition_get_many,
     set_create,
     tree_route,
     view_pin,
     view_release,
 )
 from dynalsm._core.source cimport KIND_DELETE, KIND_PUT, KIND_RANGE_DELETE
-from dynalsm._core.sstable_reader cimport table_set_descriptor_limit
+from dynalsm._core.sstable_reader cimport Found, table_set_descriptor_limit
 from dynalsm._core.status cimport (
     MOVED,
     NOT_FOUND,
@@ -90,6 +91,7 @@ cdef extern from *:
 watch_forks()
 
 cdef enum:
+    GROUP_KEYS = 64                   # multi_get looks up so many at once
     STACK_PAYLOAD_BYTES = 2048        # a single put up to this size needs no allocation
     ENTRY_OVERHEAD = 1 + 10 + 10 + 10
 
@@ -750,18 +752,75 @@ cdef class Tree:
             self.engine.leave()
 
     def multi_get(self, keys, Snapshot snapshot=None, bint fill_cache=True):
-        """The values of many keys, in their order; None where there is none."""
-        cdef list found = []
+        """The values of many keys, in their order; None where there is none. One snapshot."""
+        cdef list wanted = list(keys)
+        cdef list values = []
         cdef bint own = snapshot is None
+        cdef Py_ssize_t start
         if own:
             snapshot = self.engine.snapshot()
         try:
-            for key in keys:
-                found.append(self.get(key, snapshot, fill_cache))
+            for start in range(0, len(wanted), GROUP_KEYS):
+                self.get_group(wanted[start:start + GROUP_KEYS], values, snapshot, fill_cache)
         finally:
             if own:
                 snapshot.close()
-        return found
+        return values
+
+    cdef int get_group(
+        self, list wanted, list values, Snapshot snapshot, bint fill_cache
+    ) except -1:
+        """Up to GROUP_KEYS keys at once: their reads of memory overlap."""
+        cdef Slice keys[GROUP_KEYS]
+        cdef uint64_t key_hashes[GROUP_KEYS]
+        cdef Hit hits[GROUP_KEYS]
+        cdef Found found[GROUP_KEYS]
+        cdef int statuses[GROUP_KEYS]
+        cdef int scratch[GROUP_KEYS]
+        cdef Failure failure
+        cdef int count = len(wanted)
+        cdef int index
+        cdef int status = MOVED
+        snapshot.check(self.engine)
+        for index in range(count):
+            if type(wanted[index]) is not bytes:
+                raise TypeError(f"a key is bytes, not {type(wanted[index]).__name__}")
+            keys[index] = slice_of(
+                PyBytes_AS_STRING(wanted[index]), PyBytes_GET_SIZE(wanted[index])
+            )
+            key_hashes[index] = hash64(keys[index].data, keys[index].size)
+        if self.core.parts.count == 1:
+            self.engine.enter()
+            try:
+                failure_clear(&failure)
+                status = partition_get_many(
+                    self.core.parts.items[0], keys, key_hashes, count, snapshot.seqno, fill_cache,
+                    hits, found, statuses, scratch, &failure
+                )
+                self.engine.core.counters.gets += count
+            finally:
+                self.engine.leave()
+            if status != OK and status != MOVED:
+                raise_failure(&failure)
+        index = 0
+        try:
+            while index < count:
+                if status == MOVED or statuses[index] == WOULD_BLOCK:
+                    values.append(self.get(wanted[index], snapshot, fill_cache))
+                elif statuses[index] == OK:
+                    values.append(PyBytes_FromStringAndSize(
+                        <const char*>hits[index].found.value.data, hits[index].found.value.size
+                    ))
+                    hit_release(&hits[index])
+                else:
+                    values.append(None)
+                index += 1
+        finally:
+            while status == OK and index < count:        # an exception: let the rest go
+                if statuses[index] == OK:
+                    hit_release(&hits[index])
+                index += 1
+        return 0
 
     def put(self, bytes key not None, bytes value not None, sync=None):
         """Store one entry. Returns: its seqno."""

@@ -101,6 +101,15 @@ cdef int partition_get(
     const uint64_t* visible, bint may_block, bint fill_cache, Hit* hit, Failure* failure
 ) noexcept nogil
 
+# As partition_get without blocking for `count` keys at `snapshot` (a registered seqno): statuses[i]
+# becomes OK with hits[i], NOT_FOUND, or WOULD_BLOCK (ask again, alone). scratch: room for `count`.
+# Returns: OK, MOVED, or the first error (then nothing is held).
+cdef int partition_get_many(
+    Partition* partition, const Slice* keys, const uint64_t* key_hashes, int count,
+    uint64_t snapshot, bint fill_cache, Hit* hits, Found* found, int* statuses, int* scratch,
+    Failure* failure
+) noexcept nogil
+
 # Opens a scan over the partition at `snapshot` (which must be registered with the engine).
 cdef int partition_scan(
     Partition* partition, uint64_t snapshot, Slice lower, Slice upper, bint fill_cache,

@@ -20,7 +20,16 @@ from dynalsm._core.memtable cimport (
 from dynalsm._core.merge cimport Scan, merge_source, scan_init
 from dynalsm._core.source cimport KIND_DELETE, Source
 from dynalsm._core.sstable_reader cimport found_release
-from dynalsm._core.status cimport MOVED, NO_MEMORY, NOT_FOUND, OK, Failure, fail
+from dynalsm._core.status cimport (
+    END,
+    MOVED,
+    NO_MEMORY,
+    NOT_FOUND,
+    OK,
+    WOULD_BLOCK,
+    Failure,
+    fail,
+)
 from dynalsm._core.sync cimport (
     atomic_load,
     pthread_mutex_destroy,
@@ -31,6 +40,7 @@ from dynalsm._core.sync cimport (
 from dynalsm._core.version cimport (
     version_empty,
     version_get,
+    version_get_many,
     version_ref,
     version_source_count,
     version_sources,
@@ -225,6 +235,58 @@ cdef int partition_get(
                 covering = deleted
     pthread_mutex_unlock(&partition.mutex)
     return judge(hit, covering) if status == OK else status
+
+
+cdef int partition_get_many(
+    Partition* partition, const Slice* keys, const uint64_t* key_hashes, int count,
+    uint64_t snapshot, bint fill_cache, Hit* hits, Found* found, int* statuses, int* scratch,
+    Failure* failure
+) noexcept nogil:
+    cdef View view
+    cdef uint64_t covering
+    cdef int index, table, status
+    view_pin(partition, &view)
+    if view.is_retired:
+        view_release(&view)
+        return MOVED
+    for index in range(count):
+        statuses[index] = NOT_FOUND
+        hits[index].memtable = NULL
+        hits[index].found.pin = NULL
+        found[index].pin = NULL
+        covering = 0
+        for table in range(view.memtable_count):
+            if find_in_memtable(
+                view.memtables[table], keys[index], key_hashes[index], snapshot, &covering,
+                &hits[index]
+            ) == OK:
+                memtable_ref(hits[index].memtable)
+                statuses[index] = judge(&hits[index], covering)
+                if statuses[index] == NOT_FOUND:
+                    statuses[index] = END            # deleted: no table needs to be asked
+                break
+        else:
+            if covering:
+                statuses[index] = WOULD_BLOCK        # under a deleted range: the slow way
+    status = version_get_many(
+        view.version, keys, key_hashes, count, snapshot, fill_cache, found, statuses, scratch,
+        failure
+    )
+    for index in range(count):
+        if statuses[index] == OK and hits[index].memtable == NULL:
+            hits[index].found = found[index]
+            covering = 0
+            if view.version.ranges.count:
+                covering = range_list_covering(&view.version.ranges, keys[index], snapshot)
+            statuses[index] = judge(&hits[index], covering)
+        elif statuses[index] == END:
+            statuses[index] = NOT_FOUND
+    if status:
+        for index in range(count):
+            if statuses[index] == OK:
+                hit_release(&hits[index])
+    view_release(&view)
+    return status
 
 
 cdef int copy_ranges(RangeList* target, const RangeList* source, uint64_t snapshot) noexcept nogil:

@@ -387,7 +387,6 @@ def replay_logs(Engine engine not None):
     for each in numbers:
         if each not in kept:             # behind a gap, or never begun: not part of the prefix
             files.remove_file(log_path(directory, each))
-    files.sync_directory(directory)
     start_log(
         engine, number, last.number if last is not None else 0,
         last.size if last is not None else 0, engine.core.last_seqno
@@ -466,8 +465,10 @@ cdef LogEnd scan_log(str path):
 
 cdef int settle_log(str path, LogEnd end) except -1:
     """Cut off what is no record, and make the rest durable: it is about to be built upon."""
+    if end.clean:                        # synced by the close that wrote its end
+        return 0
     with files.File(path, os.O_RDWR) as file:
-        if not end.clean and file.size() > end.size:
+        if file.size() > end.size:
             file.truncate(end.size)
         file.sync()
     return 0

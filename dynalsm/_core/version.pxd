@@ -56,6 +56,14 @@ cdef int version_get(
     bint fill_cache, Found* out, Failure* failure
 ) noexcept nogil
 
+# As version_get, without blocking, for each of `count` keys whose statuses[i] is NOT_FOUND;
+# found[i] is to be released when statuses[i] becomes OK. Returns: OK, or the first error, which
+# ends it.
+cdef int version_get_many(
+    const Version* version, const Slice* keys, const uint64_t* key_hashes, int count,
+    uint64_t seqno, bint fill_cache, Found* found, int* statuses, int* scratch, Failure* failure
+) noexcept nogil
+
 # Index of the first file of the level whose largest key is >= key (levels 1 and up).
 cdef int version_find(const Version* version, int level, Slice key) noexcept nogil
 

@@ -10,6 +10,7 @@ from dynalsm._core.sstable_reader cimport (
     Found,
     Table,
     table_get,
+    table_get_many,
     table_offset_of,
     table_source,
     table_unref,
@@ -17,6 +18,10 @@ from dynalsm._core.sstable_reader cimport (
 from dynalsm._core.sstable_writer cimport TableInfo, table_info_free
 from dynalsm._core.status cimport END, NO_MEMORY, NOT_FOUND, OK, Failure, fail
 from dynalsm._core.sync cimport atomic_add, atomic_sub
+
+
+cdef enum:
+    MANY_FILES = 16
 
 
 # ----------------------------------------------------------------------------------------- files
@@ -185,6 +190,64 @@ cdef int version_get(
         if status != NOT_FOUND:
             return status
     return NOT_FOUND
+
+
+cdef int get_many_in(
+    const FileMeta* meta, const Slice* keys, const uint64_t* key_hashes, int count,
+    uint64_t seqno, bint fill_cache, Found* found, int* statuses, int* scratch, Failure* failure
+) noexcept nogil:
+    """The keys still NOT_FOUND that lie in the file's range. scratch: room for `count`."""
+    cdef int index, status
+    cdef bint any_key = False
+    if meta.info.min_seqno > seqno:
+        return OK
+    for index in range(count):
+        scratch[index] = END             # not asked for
+        if (
+            statuses[index] == NOT_FOUND
+            and slice_compare(keys[index], smallest_of(meta)) >= 0
+            and slice_compare(keys[index], largest_of(meta)) <= 0
+        ):
+            scratch[index] = NOT_FOUND
+            any_key = True
+    if not any_key:
+        return OK
+    status = table_get_many(
+        meta.table, keys, key_hashes, count, seqno, False, fill_cache, found, scratch, failure
+    )
+    for index in range(count):
+        if scratch[index] != END:
+            statuses[index] = scratch[index]
+    return status
+
+
+cdef int version_get_many(
+    const Version* version, const Slice* keys, const uint64_t* key_hashes, int count,
+    uint64_t seqno, bint fill_cache, Found* found, int* statuses, int* scratch, Failure* failure
+) noexcept nogil:
+    cdef int level, index, place, status
+    for level in range(LEVELS):
+        if version.counts[level] > MANY_FILES:
+            # So many files that hardly two keys meet in one: look each key up alone.
+            for index in range(count):
+                if statuses[index] == NOT_FOUND:
+                    place = version_find(version, level, keys[index])
+                    if place < version.counts[level]:
+                        status = get_many_in(
+                            version.files[level][place], &keys[index], &key_hashes[index], 1,
+                            seqno, fill_cache, &found[index], &statuses[index], scratch, failure
+                        )
+                        if status:
+                            return status
+            continue
+        for place in range(version.counts[level]):
+            status = get_many_in(
+                version.files[level][place], keys, key_hashes, count, seqno, fill_cache, found,
+                statuses, scratch, failure
+            )
+            if status:
+                return status
+    return OK
 
 
 cdef uint64_t version_size_between(const Version* version, Slice lower, Slice upper) noexcept nogil:
