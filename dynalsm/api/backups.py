@@ -115,9 +115,10 @@ def _table(database: Any, text: str) -> TableHandle:
 
 
 def _named_table(database: Any, name: str) -> TableHandle:
+    is_pending = name in database.catalog.pending  # asked first: what is published is in both
     handle: TableHandle | None = database.catalog.get(name)
     if handle is None:
-        if name in database.catalog.pending:
+        if is_pending:
             _refuse("TableInUseException", messages.being_created(name))
         _refuse("TableNotFoundException", f"Table not found: {name}")
     return handle
@@ -244,6 +245,7 @@ def restore_table_to_point_in_time(database: Any, request: Request, _form: Any) 
         )
     check_recoverable(source)
     pitr.ensure_base(database, source)
+    pitr.settle(database)
     if moment is None:
         moment = database.settings.clock()
     try:

@@ -37,9 +37,10 @@ def data_table(database: Any, text: str) -> TableHandle:
 def control_table(database: Any, text: str) -> TableHandle:
     """Return the table for a control-plane operation. Raises: ResourceNotFoundException."""
     name = plain_name(database.settings, text)
+    is_pending = name in database.catalog.pending  # asked first: what is published is in both
     table: TableHandle | None = database.catalog.get(name)
     if table is None:
-        if name in database.catalog.pending:
+        if is_pending:
             raise errors.API_ERRORS["ResourceInUseException"](messages.being_created(name))
         message = messages.table_not_found(name)
         raise errors.API_ERRORS["ResourceNotFoundException"](message)

@@ -38,7 +38,8 @@ MODULES: dict[str, str] = {
     "backups": "CreateBackup DescribeBackup ListBackups DeleteBackup RestoreTableFromBackup "
     "DescribeContinuousBackups UpdateContinuousBackups RestoreTableToPointInTime",
     "transfers": "ExportTableToPointInTime DescribeExport ListExports ImportTable DescribeImport "
-    "ListImports StartBulkPutItems DescribeBulkOperation ListBulkOperations CancelBulkOperation",
+    "ListImports",
+    "bulk": "StartBulkPutItems DescribeBulkOperation ListBulkOperations CancelBulkOperation",
     "streams": "ListStreams DescribeStream GetShardIterator GetRecords",
 }
 

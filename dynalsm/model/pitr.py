@@ -249,6 +249,16 @@ def resume(database: Any) -> None:
 # Moments.
 
 
+def settle(database: Any) -> None:
+    """Return when everything that was written until now can be found, by its time, in order.
+
+    A write takes its time before it is committed; without this, one that is under way could come
+    later than a moment that is cut behind it.
+    """
+    database.writes.barrier()
+    database.finish(database.engine.last_seqno)
+
+
 def seqno_at(database: Any, handle: TableHandle, seconds: float) -> int:
     """Return the last sequence number at a moment: all changes up to it, none after it.
 
@@ -319,13 +329,17 @@ def build(database: Any, source: TableHandle, target: new_tables.Target, seqno: 
 def changes(source: Changelog, first: int, last: int) -> Iterator[Change]:
     """Yield the changes of a changelog with numbers from `first` to `last`, shard by shard."""
     for shard in range(source.record.shards):
-        seqno = first
-        while True:
-            page = changelog.read(source, shard, seqno, last, PAGE_ITEMS, PAGE_BYTES)
-            yield from page.changes
-            if page.is_end:
-                break
-            seqno = page.next_seqno
+        yield from shard_changes(source, shard, first, last)
+
+
+def shard_changes(source: Changelog, shard: int, first: int, last: int) -> Iterator[Change]:
+    """Yield the changes of one shard with numbers from `first` to `last`."""
+    while True:
+        page = changelog.read(source, shard, first, last, PAGE_ITEMS, PAGE_BYTES)
+        yield from page.changes
+        if page.is_end:
+            return
+        first = page.next_seqno
 
 
 def logs(database: Any, table_id: str) -> list[Changelog]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynalsm.model import backup, jobs, pitr, restore
+from dynalsm.model import backup, bulk, exports, imports, jobs, pitr, restore
 
 
 def resume(database: Any) -> None:
     """Remove what a crash left, and go on with what is unfinished."""
     backup.of(database).sweep()
     pitr.resume(database)
-    jobs.of(database).resume(restore.KIND)
+    jobs.of(database).resume(restore.KIND, exports.KIND, imports.KIND, bulk.KIND)
 
 
 def maintain(database: Any) -> None:
