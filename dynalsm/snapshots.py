@@ -187,7 +187,9 @@ class _Tree:
 def _at(handle: TableHandle, pinned: EngineSnapshot) -> TableHandle:
     """Return a handle on the same table whose trees show the snapshot."""
     indexes = {
-        name: IndexHandle(index.schema, _Tree(index.tree, pinned), index.keys, index.statistics)
+        name: IndexHandle(
+            index.schema, _Tree(index.tree, pinned), index.keys, index.statistics, index.vectors
+        )
         for name, index in handle.indexes.items()
     }
     return TableHandle(

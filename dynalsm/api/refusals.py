@@ -161,6 +161,8 @@ def key_text(problem: KeyProblem, *, in_item: bool) -> str:
 def index_key_text(problem: IndexKeyProblem, *, in_update: bool) -> str:
     """Return the text for an attribute that an index cannot have as its key (reference 7.3)."""
     index, key = problem.index, problem.problem
+    if key.kind in _VECTOR_TEXTS:
+        return _vector_text(index.name, key)
     if key.kind == "empty":
         return _index_key_empty(index.name, key, in_update)
     if key.kind == "too_long":
@@ -170,6 +172,25 @@ def index_key_text(problem: IndexKeyProblem, *, in_update: bool) -> str:
             "The update expression attempted to update the secondary index key to unsupported type"
         )
     return index_key_type(key.attribute, key.expected, key.actual, index.name)
+
+
+# Kinds of problems with vectors -> what is said (reference 1.2; the punctuation is as observed).
+_VECTOR_TEXTS: Final = {
+    "vector_list": "Invalid type for parameter {name}, Expected: 32-bit floating point number list",
+    "vector_size": "Invalid size for parameter {name}, Expected: {expected}, Actual: {actual}",
+    "vector_element": "Invalid type for parameter {name}[{at}], Expected: 32-bit floating point "
+    "number, Actual: {actual}.",
+    "vector_range": "Invalid value for parameter {name}[{at}], Value: {actual} is outside valid "
+    "range [-3.4028235E38, 3.4028235E38].",
+    "search_type": "Attribute '{name}' type mismatch. Expected: {expected}, Actual: {actual}.",
+}
+
+
+def _vector_text(index: str, key: KeyProblem) -> str:
+    text = _VECTOR_TEXTS[key.kind].format(
+        name=key.attribute, expected=key.expected, actual=key.actual, at=key.size
+    )
+    return f"One or more parameter values were invalid. {text} IndexName: {index}"
 
 
 def index_key_type(name: str, expected: str, actual: str, index: str) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 WRITE_UNIT_BYTES: Final = 1024
 READ_UNIT_BYTES: Final = 4096
+VECTOR_MIN_BYTES: Final = 1024  # observed: the least that a vector write or search costs
 TRANSACTION_FACTOR: Final = 2  # AWS: transactional reads and writes cost two units each
 # AWS: what one physical partition serves; a new on-demand table is made for 12,000 reads a second.
 PARTITION_READ_UNITS: Final = 3000
@@ -92,15 +93,22 @@ def index_write_units(
     return write_units(old_size_bytes) + write_units(new_size_bytes)
 
 
+def vector_request_bytes(size_bytes: int) -> int:
+    """Return the bytes that writing or reading so much of a vector index is billed as."""
+    return max(VECTOR_MIN_BYTES, size_bytes)
+
+
 class Tally:
     """Units consumed on one table and its indexes by one operation."""
 
-    __slots__ = ("gsi_units", "lsi_units", "table_units")
+    __slots__ = ("gsi_units", "lsi_units", "table_units", "vector_bytes")
 
     def __init__(self, table_units: float = 0.0) -> None:
         self.table_units = table_units
         self.lsi_units: dict[str, float] | None = None
         self.gsi_units: dict[str, float] | None = None
+        # Bytes, by vector index; no part of the units.
+        self.vector_bytes: dict[str, int] | None = None
 
     def add_index(self, is_local: bool, name: str, units: float) -> None:
         """Add the units of an index, which counts as touched from then on."""
@@ -112,6 +120,12 @@ class Tally:
             else:
                 self.gsi_units = arms
         arms[name] = arms.get(name, 0.0) + units
+
+    def add_vectors(self, name: str, size_bytes: int) -> None:
+        """Add what was written to a vector index."""
+        if self.vector_bytes is None:
+            self.vector_bytes = {}
+        self.vector_bytes[name] = self.vector_bytes.get(name, 0) + size_bytes
 
     @property
     def total_units(self) -> float:
@@ -144,4 +158,9 @@ class Tally:
             ):
                 if arms:
                     reply[member] = {name: arm(units) for name, units in arms.items()}
+            if self.vector_bytes:
+                reply["VectorIndexes"] = {
+                    name: {"VectorWriteRequestBytes": float(size_bytes)}
+                    for name, size_bytes in self.vector_bytes.items()
+                }
         return reply

@@ -41,6 +41,7 @@ from dynalsm.model.statistics import Statistics
 
 if TYPE_CHECKING:
     from dynalsm.model.keys import IndexKeys, TableKeys
+    from dynalsm.model.vector_source import VectorSource
 
 __all__ = ["STREAM_POLICY", "Catalog", "IndexHandle", "TableHandle"]
 
@@ -386,6 +387,7 @@ class Catalog:
                 self.engine.tree(tree_name),
                 _index_keys(index, keys, kinds),
                 known.statistics if known else self._statistics(tree_name, is_exact),
+                _vector_source(index, kinds),
             )
         tree_name = f"t/{schema.id}"
         return TableHandle(
@@ -463,8 +465,19 @@ def _tree_names(schema: TableSchema) -> list[tuple[str, bool]]:
 
 
 def _index_keys(index: IndexSchema, keys: TableKeys, kinds: dict[str, str]) -> IndexKeys:
+    """Return the codec of an index's entries.
+
+    Those of a vector index are laid out like a global index's on its HASH attribute, or without
+    one on the table's partition key (docs/format-items.md, section 3).
+    """
     from dynalsm.model.keys import IndexKeys
 
+    if index.vector is not None:
+        name = index.vector.hash_name or keys.names[0]
+        projection = index.projection
+        held = [*projection.attributes, *index.typed_names, index.vector.attribute]
+        wanted = ("ALL", []) if projection.kind == "ALL" else ("INCLUDE", held)
+        return IndexKeys("GSI", keys, [(name, kinds[name])], [], wanted)
     return IndexKeys(
         index.kind,
         keys,
@@ -472,6 +485,16 @@ def _index_keys(index: IndexSchema, keys: TableKeys, kinds: dict[str, str]) -> I
         [(name, kinds[name]) for name in index.range_key],
         (index.projection.kind, list(index.projection.attributes)),
     )
+
+
+def _vector_source(index: IndexSchema, kinds: dict[str, str]) -> VectorSource | None:
+    from dynalsm.model.vector_source import VectorSource
+
+    spec = index.vector
+    if spec is None:
+        return None
+    search_schema = [(name, role, kinds[name]) for name, role in spec.search_schema]
+    return VectorSource(spec.attribute, spec.dimensions, search_schema)
 
 
 def _recount(snapshot: Any, tree: Any, keys: Any, statistics: Statistics) -> Callable[[], None]:

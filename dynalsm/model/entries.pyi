@@ -15,5 +15,8 @@ class IndexKeyProblem(Exception):
 def entry_or_none(index: IndexHandle, item: bytes) -> Entry | None:
     """Return the entry of a stored item; an item that the index cannot take has none."""
 
+def vector_bytes(change: IndexChange) -> int:
+    """Return the VectorWriteRequestBytes that one change of a vector index consumes."""
+
 def units(change: IndexChange) -> int:
     """Return the write units that one index change consumes."""

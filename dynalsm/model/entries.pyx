@@ -18,7 +18,7 @@ from dynalsm.model.batches cimport batch_delete, batch_put
 from dynalsm.model.handles cimport IndexHandle, TableHandle
 from dynalsm.model.keys cimport size_of_stored
 
-from dynalsm.model.capacity import index_write_units
+from dynalsm.model.capacity import index_write_units, vector_request_bytes
 from dynalsm.model.keys import KeyProblem
 from dynalsm.values import get_attribute
 
@@ -32,12 +32,21 @@ class IndexKeyProblem(Exception):
         self.problem = problem
 
 
+cdef inline tuple entry_in(IndexHandle index, bytes item):
+    """The entry of an item, or None. Raises: KeyProblem."""
+    if index.vectors is not None:
+        item = index.vectors.indexed(item)
+        if item is None:
+            return None
+    return index.keys.entry_of(item)
+
+
 cdef list new_entries(TableHandle handle, bytes item):
     cdef list entries = []
     cdef IndexHandle index
     for index in handle.written_indexes:
         try:
-            entries.append(index.keys.entry_of(item))
+            entries.append(entry_in(index, item))
         except KeyProblem as problem:
             raise IndexKeyProblem(index, problem) from None
     return entries
@@ -48,7 +57,7 @@ cdef list updated_entries(TableHandle handle, bytes old_item, bytes new_item):
     cdef IndexHandle index
     for index in handle.written_indexes:
         try:
-            entries.append(index.keys.entry_of(new_item))
+            entries.append(entry_in(index, new_item))
         except KeyProblem as problem:
             if old_item is None or has_changed(problem.attribute, old_item, new_item):
                 raise IndexKeyProblem(index, problem) from None
@@ -62,7 +71,7 @@ cdef bint has_changed(name, bytes old_item, bytes new_item) except -1:
 
 cdef tuple entry_if_any(IndexHandle index, bytes item):
     try:
-        return index.keys.entry_of(item)
+        return entry_in(index, item)
     except KeyProblem:
         return None
 
@@ -112,6 +121,8 @@ cdef int count_changes(uint64_t seqno, list changes) except -1:
             <int64_t>(new is not None) - <int64_t>(old is not None),
             <int64_t>size_of_entry(new) - <int64_t>size_of_entry(old),
         )
+        if index.space is not None:
+            index.space.note(old, new)
     return 0
 
 
@@ -129,6 +140,25 @@ cdef uint64_t local_entries_bytes(TableHandle handle, list entries) except? 0xFF
 def entry_or_none(IndexHandle index not None, bytes item not None):
     """Return the entry of a stored item; an item that the index cannot take has none."""
     return entry_if_any(index, item)
+
+
+cdef int64_t billed_difference(TableHandle handle, bytes item) except? -1:
+    cdef IndexHandle index
+    cdef int64_t size_bytes = 0
+    cdef set seen = set()
+    for index in handle.written_indexes:
+        if index.vectors is not None and index.vectors.attribute not in seen:
+            seen.add(index.vectors.attribute)
+            size_bytes += index.vectors.billed_difference(item)
+    return size_bytes
+
+
+def vector_bytes(tuple change not None):
+    """Return the VectorWriteRequestBytes that one change of a vector index consumes."""
+    _, old, new = change
+    if old is not None and new is not None and old[0] != new[0]:
+        return vector_request_bytes(size_of_entry(old)) + vector_request_bytes(size_of_entry(new))
+    return vector_request_bytes(max(size_of_entry(old), size_of_entry(new)))
 
 
 def units(tuple change not None):

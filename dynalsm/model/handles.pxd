@@ -4,18 +4,23 @@
 
 from dynalsm.model.keys cimport IndexKeys, TableKeys
 from dynalsm.model.statistics cimport Statistics
+from dynalsm.model.vector_source cimport VectorSource
 
 
 cdef class IndexHandle:
     cdef readonly object schema      # schema.IndexSchema
     cdef readonly str name
-    cdef readonly str kind           # "LSI" or "GSI"
+    cdef readonly str kind           # "LSI", "GSI" or "VECTOR"
     cdef readonly object tree
     cdef readonly IndexKeys keys
     cdef readonly Statistics statistics
     # False while the index is being filled; its entries are maintained all the same.
     cdef readonly bint is_readable
     cdef bint is_local
+    # Of a vector index, else None: what its entries are made of, and what searches keep in
+    # memory and must hear of every change (vectors.VectorSpace; None: searches read the tree).
+    cdef readonly VectorSource vectors
+    cdef readonly object space
 
 
 cdef class TableHandle:
@@ -31,3 +36,4 @@ cdef class TableHandle:
     cdef readonly object expiry_mark  # ttl.Mark
     cdef readonly Statistics statistics
     cdef bint has_local_indexes
+    cdef bint has_vectors

@@ -5,6 +5,7 @@ from dynalsm.model.keys import IndexKeys, TableKeys
 from dynalsm.model.schema import IndexSchema, TableSchema
 from dynalsm.model.statistics import Statistics
 from dynalsm.model.ttl import Mark
+from dynalsm.model.vector_source import VectorSource
 
 @final
 class IndexHandle:
@@ -17,8 +18,16 @@ class IndexHandle:
     keys: IndexKeys
     statistics: Statistics
     is_readable: bool
+    vectors: VectorSource | None
+    space: Any
     def __init__(
-        self, schema: IndexSchema, tree: Any, keys: IndexKeys, statistics: Statistics
+        self,
+        schema: IndexSchema,
+        tree: Any,
+        keys: IndexKeys,
+        statistics: Statistics,
+        vectors: VectorSource | None = None,
+        space: Any = None,
     ) -> None: ...
 
 @final

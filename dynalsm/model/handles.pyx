@@ -8,6 +8,7 @@ from cython cimport final
 
 from dynalsm.model.keys cimport IndexKeys, TableKeys
 from dynalsm.model.statistics cimport Statistics
+from dynalsm.model.vector_source cimport VectorSource
 
 from dynalsm.model.schema import ACTIVE, CREATING
 from dynalsm.model.ttl import Mark
@@ -17,7 +18,10 @@ from dynalsm.model.ttl import Mark
 cdef class IndexHandle:
     """An open index: schema, tree, keys, statistics."""
 
-    def __init__(self, schema, tree, IndexKeys keys not None, Statistics statistics not None):
+    def __init__(
+        self, schema, tree, IndexKeys keys not None, Statistics statistics not None,
+        VectorSource vectors=None, space=None
+    ):
         self.schema = schema
         self.name = schema.name
         self.kind = schema.kind
@@ -26,6 +30,8 @@ cdef class IndexHandle:
         self.statistics = statistics
         self.is_readable = schema.status == ACTIVE
         self.is_local = self.kind == "LSI"
+        self.vectors = vectors
+        self.space = space
 
 
 @final
@@ -52,4 +58,5 @@ cdef class TableHandle:
         self.expiry = expiry
         self.expiry_mark = Mark()
         self.statistics = statistics
+        self.has_vectors = any([index.vectors is not None for index in indexes.values()])
         self.has_local_indexes = any([index.kind == "LSI" for index in indexes.values()])

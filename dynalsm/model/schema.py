@@ -21,6 +21,9 @@ ACTIVE = "ACTIVE"
 CREATING = "CREATING"
 DELETING = "DELETING"
 
+# Kind of index -> part of its tree's name.
+_TREE_LETTERS = {"LSI": "l", "GSI": "g", "VECTOR": "v"}
+
 
 @dataclass(frozen=True)
 class Projection:
@@ -60,8 +63,31 @@ class Warm:
 
 
 @dataclass(frozen=True)
+class VectorSpec:
+    """What makes an index a vector index."""
+
+    attribute: str
+    dimensions: int
+    # COSINE, EUCLIDEAN or DOT_PRODUCT.
+    distance: str
+    # (attribute name, HASH or INLINE_FILTER), in the order given.
+    search_schema: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def hash_name(self) -> str | None:
+        """The attribute that every search names a value of, or None."""
+        for name, role in self.search_schema:
+            if role == "HASH":
+                return name
+        return None
+
+
+@dataclass(frozen=True)
 class IndexSchema:
-    """One secondary index. kind: "LSI" or "GSI". Key attributes in key order."""
+    """One secondary index. kind: "LSI", "GSI" or "VECTOR". Key attributes in key order.
+
+    A vector index has no key attributes: nobody reads it by key.
+    """
 
     name: str
     kind: str
@@ -73,6 +99,7 @@ class IndexSchema:
     warm: Warm | None = None
     # CREATING (entries of new writes are kept, old items are being added), ACTIVE or DELETING.
     status: str = ACTIVE
+    vector: VectorSpec | None = None
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -80,9 +107,16 @@ class IndexSchema:
         return self.hash_key + self.range_key
 
     @property
+    def typed_names(self) -> tuple[str, ...]:
+        """The attributes that the index needs a definition of."""
+        if self.vector is not None:
+            return tuple(name for name, _ in self.vector.search_schema)
+        return self.key_names
+
+    @property
     def tree_suffix(self) -> str:
         """The end of the tree's name, after "t/<table id>"."""
-        return f"/{'l' if self.kind == 'LSI' else 'g'}/{self.name}"
+        return f"/{_TREE_LETTERS[self.kind]}/{self.name}"
 
 
 @dataclass(frozen=True)
@@ -155,7 +189,7 @@ class TableSchema:
         """Return the attributes that the keys of the table and of its indexes use."""
         used = set(self.key_names)
         for index in self.indexes:
-            used.update(index.key_names)
+            used.update(index.typed_names)
         return used
 
     def with_extra(self, name: str, value: Any) -> TableSchema:
@@ -199,4 +233,11 @@ def _index(fields: dict[str, Any]) -> IndexSchema:
     for name in ("throughput", "ceiling", "warm"):
         if fields.get(name) is not None:
             fields[name] = _PARTS[name](**fields[name])
+    if fields.get("vector") is not None:
+        fields["vector"] = _vector(fields["vector"])
     return IndexSchema(**fields)
+
+
+def _vector(fields: dict[str, Any]) -> VectorSpec:
+    schema = tuple((name, role) for name, role in fields["search_schema"])
+    return VectorSpec(fields["attribute"], fields["dimensions"], fields["distance"], schema)

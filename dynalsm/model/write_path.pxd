@@ -1,6 +1,6 @@
 # The write pipeline, compiled. See write_path.pyx.
 
-from libc.stdint cimport uint64_t
+from libc.stdint cimport int64_t, uint64_t
 
 from dynalsm._core.engine cimport Batch
 from dynalsm.model.handles cimport TableHandle
@@ -28,6 +28,7 @@ cdef class Write:
     cdef bint is_refused(self) except -1
     cdef int stage(self, object batch, object now) except -1
     cdef int count(self, uint64_t seqno) except -1
+    cdef int64_t billed_size(self) except -1
 
 
 cdef class Put(Write):

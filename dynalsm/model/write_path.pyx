@@ -24,6 +24,7 @@ from dynalsm._core.engine cimport Batch
 from dynalsm.model.batches cimport batch_commit, batch_delete, batch_put
 from dynalsm.model.change_records cimport add_change_record
 from dynalsm.model.entries cimport (
+    billed_difference,
     count_changes,
     index_changes,
     local_entries_bytes,
@@ -45,7 +46,7 @@ from dynalsm.model.stripes cimport (
 from dynalsm.limits import ITEM_MAX_BYTES
 from dynalsm.model import ttl
 from dynalsm.model.capacity import Tally, write_units
-from dynalsm.model.entries import units
+from dynalsm.model.entries import units, vector_bytes
 from dynalsm.model.item_collections import CollectionTooLarge
 from dynalsm.values import ItemView, encode_value, merge, without
 
@@ -183,7 +184,7 @@ cdef class Write:
 
     def tally(self, factor=1):
         """Return the units that the write consumes; `factor` applies to the table's arm only."""
-        tally = Tally(factor * write_units(max(self.old_size, self.new_size)))
+        tally = Tally(factor * write_units(self.billed_size()))
         self.add_index_units(tally)
         return tally
 
@@ -192,7 +193,22 @@ cdef class Write:
         cdef IndexHandle index
         for change in self.index_changes or ():
             index = change[0]
-            tally.add_index(index.is_local, index.name, units(change))
+            if index.vectors is not None:
+                tally.add_vectors(index.name, vector_bytes(change))
+            else:
+                tally.add_index(index.is_local, index.name, units(change))
+
+    cdef int64_t billed_size(self) except -1:
+        """The size of the larger image, its vectors counted as the floats that they are billed as.
+        """
+        cdef int64_t old_size = <int64_t>size_or_zero(self.old_stored)
+        cdef int64_t new_size = <int64_t>size_or_zero(self.new_stored)
+        if self.handle.has_vectors:
+            if self.old_stored is not None:
+                old_size += billed_difference(self.handle, self.old_image())
+            if self.new_stored is not None:
+                new_size += billed_difference(self.handle, self.new_image())
+        return max(old_size, new_size)
 
 
 cdef class Put(Write):
