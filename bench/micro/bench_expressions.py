@@ -106,6 +106,26 @@ class TestCondition:
         assert condition.evaluate(values.ItemView(encoded)) is True
         benchmark(lambda: condition.evaluate(values.ItemView(encoded)))
 
+    # The same, told by closures: what `judge` replaces.
+    def test_evaluate_view_by_closures(
+        self, benchmark: Run, text: str, names: Any, given: Any
+    ) -> None:
+        condition = bound(text, names, given)
+        encoded = values.encode_item(ITEM)
+        test, given_values = condition.template.test, condition.values
+        benchmark(lambda: test(values.ItemView(encoded), given_values))
+
+    def test_judge(self, benchmark: Run, text: str, names: Any, given: Any) -> None:
+        judge = bound(text, names, given).judge
+        encoded = values.encode_item(ITEM)
+        assert judge.holds(encoded) is True
+        benchmark(lambda: judge.holds(encoded))
+
+    def test_make_judge(self, benchmark: Run, text: str, names: Any, given: Any) -> None:
+        condition = bound(text, names, given)
+        encoded = tuple(map(values.encode_value, condition.values))
+        benchmark(lambda: condition.template.judge(encoded))
+
 
 def test_bind_update(benchmark: Run) -> None:
     benchmark(lambda: bind_update(UPDATE, Placeholders(None, VALUES)))

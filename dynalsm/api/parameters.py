@@ -118,11 +118,12 @@ class Parameters:
         """Bind the expressions. Raises: ExpressionError, ValidationException."""
         get = request.get
         names, given = get(NAMES), get(VALUES)
-        internal = None
+        internal = encoded = None
         if given is not None:
             check_placeholder_keys(names, given)
-            internal = self._values(given, form, wording)
-        placeholders = Placeholders(names, internal)
+            encoded = self._encoded(given, form, wording)
+            internal = {name: decode_value(value) for name, value in encoded.items()}
+        placeholders = Placeholders(names, internal, encoded)
         bound = Bound()
         no_key: ExpressionError | None = None
         for member, binder, attribute in self._binders:
@@ -141,12 +142,12 @@ class Parameters:
             raise no_key
         return bound
 
-    def _values(self, given: Request, form: Form, wording: str) -> dict[str, Any]:
+    def _encoded(self, given: Request, form: Form, wording: str) -> dict[str, bytes]:
         encode = form.encode_value
         values = {}
         for name, value in given.items():
             try:
-                values[name] = decode_value(encode(value))
+                values[name] = encode(value)
             except ValueProblem as problem:
                 text = expression_value_text(self.operation, wording, name, problem)
                 operation = "" if problem.is_bare else self.operation

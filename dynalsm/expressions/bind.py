@@ -32,11 +32,14 @@ from dynalsm.expressions.ast import (
     ValueRef,
 )
 from dynalsm.expressions.cache import ClockCache
+from dynalsm.expressions.compiled import Judge, Program, compile_program
 from dynalsm.expressions.error import Refusal
 from dynalsm.expressions.evaluate import ORDERED, TYPE_TAGS, Test, compare, compile_condition
 from dynalsm.expressions.parser import Parsed, parse_condition
 from dynalsm.expressions.placeholders import Placeholders
 from dynalsm.expressions.static import Scope, calls_of, check_condition, leaves, operands
+from dynalsm.values.codec import ItemView
+from dynalsm.values.encode_python import encode_value
 
 _CACHE_BYTES: Final = 32 << 20
 _ENTRY_BYTES: Final = 3000  # measured: a small template
@@ -66,28 +69,66 @@ class TypeChecks:
 NO_CHECKS: Final = TypeChecks()
 
 
-@dataclass(frozen=True, slots=True)
 class ConditionTemplate:
-    """A condition whose names are resolved; shared by all requests that differ in values only."""
+    """A condition whose names are resolved; shared by all requests that differ in values only.
 
-    tree: ConditionNode
-    paths: tuple[Steps, ...]
-    attributes: frozenset[str]
-    checks: TypeChecks
-    test: Test
+    Both ways of judging are compiled when they are first needed; doing that twice is harmless.
+    """
+
+    __slots__ = ("_program", "_test", "attributes", "checks", "paths", "tree")
+
+    def __init__(
+        self,
+        tree: ConditionNode,
+        paths: tuple[Steps, ...],
+        attributes: frozenset[str],
+        checks: TypeChecks,
+    ) -> None:
+        self.tree = tree
+        self.paths = paths
+        self.attributes = attributes
+        self.checks = checks
+        self._test: Test | None = None
+        self._program: Program | bool | None = False  # not looked for
+
+    @property
+    def test(self) -> Test:
+        """The closures that judge an item of internal values."""
+        if self._test is None:
+            self._test = compile_condition(self.tree)
+        return self._test
+
+    def judge(self, values: tuple[bytes, ...]) -> Judge | None:
+        """Return what judges encoded items with these encoded values; None if nothing can."""
+        program = self._program
+        if isinstance(program, bool):
+            program = self._program = compile_program(self.tree, len(values))
+        if program is None or program.slot_count != len(values):
+            return None
+        return Judge(program, values)
 
 
 class Condition:
-    """A condition ready to judge items."""
+    """A condition ready to judge items.
 
-    __slots__ = ("_test", "attributes", "paths", "tree", "values")
+    `encoded` are the values as encoded bytes, if the caller has them.
+    """
 
-    def __init__(self, template: ConditionTemplate, values: tuple[Any, ...]) -> None:
+    __slots__ = ("_encoded", "_judge", "attributes", "paths", "template", "tree", "values")
+
+    def __init__(
+        self,
+        template: ConditionTemplate,
+        values: tuple[Any, ...],
+        encoded: tuple[bytes, ...] | None = None,
+    ) -> None:
+        self.template = template
         self.tree = template.tree
         self.values = values
         self.paths = template.paths
         self.attributes = template.attributes
-        self._test = template.test
+        self._encoded = encoded
+        self._judge: Judge | bool | None = False  # not made
 
     @classmethod
     def from_tree(cls, tree: ConditionNode, values: tuple[Any, ...] = ()) -> Condition:
@@ -96,7 +137,28 @@ class Condition:
 
     def evaluate(self, item: Mapping[str, Any]) -> bool:
         """Judge an item; a missing item is an empty mapping."""
-        return self._test(item, self.values)
+        if type(item) is ItemView:
+            judge = self.judge
+            if judge is not None:
+                return judge.holds(item.encoded)
+        return self.template.test(item, self.values)
+
+    @property
+    def judge(self) -> Judge | None:
+        """What judges encoded items; None when only `evaluate` can."""
+        judge = self._judge
+        if isinstance(judge, bool):
+            judge = self._judge = self._make_judge()
+        return judge
+
+    def _make_judge(self) -> Judge | None:
+        encoded = self._encoded
+        if encoded is None:
+            try:
+                encoded = tuple(map(encode_value, self.values))
+            except ValueError:  # of PartiQL: a parameter that no item can hold
+                return None
+        return self.template.judge(encoded)
 
 
 _templates: ClockCache[Any] = ClockCache(_CACHE_BYTES)
@@ -107,10 +169,13 @@ def bind_condition(
     text: str, placeholders: Placeholders, kind: str = "ConditionExpression"
 ) -> Condition:
     """Bind a condition or filter. Raises: ExpressionError."""
-    _, template, values = bind_template(
+    parsed, template, values = bind_template(
         text, placeholders, kind, parse_condition, check_condition, condition_template
     )
-    return Condition(template, values)
+    encoded = placeholders.encoded
+    if encoded is None:
+        return Condition(template, values)
+    return Condition(template, values, tuple([encoded[name] for name in parsed.values]))
 
 
 def bind_template(
@@ -211,7 +276,7 @@ def _template(bound: ConditionNode, checks: TypeChecks) -> ConditionTemplate:
         for path in paths_of(leaf):
             paths[path] = None
     heads = frozenset(str(path[0]) for path in paths)
-    return ConditionTemplate(bound, tuple(paths), heads, checks, compile_condition(bound))
+    return ConditionTemplate(bound, tuple(paths), heads, checks)
 
 
 def paths_of(node: Any) -> Iterator[Steps]:

@@ -27,17 +27,22 @@ _known_keys: Final[dict[str, set[str]]] = {"Names": set(), "Values": set()}
 class Placeholders:
     """The ExpressionAttributeNames and -Values of one request, and which of them were used.
 
+    `encoded` are the same values as encoded bytes, if the caller has them.
     Raises: ExpressionError when a map is empty or a key is no placeholder.
     """
 
-    __slots__ = ("_used_names", "_used_values", "names", "values")
+    __slots__ = ("_used_names", "_used_values", "encoded", "names", "values")
 
     def __init__(
-        self, names: Mapping[str, str] | None = None, values: Mapping[str, Any] | None = None
+        self,
+        names: Mapping[str, str] | None = None,
+        values: Mapping[str, Any] | None = None,
+        encoded: Mapping[str, bytes] | None = None,
     ) -> None:
         check_placeholder_keys(names, values)
         self.names: Mapping[str, str] = names if names is not None else {}
         self.values: Mapping[str, Any] = values if values is not None else {}
+        self.encoded = encoded
         self._used_names: set[str] = set()
         self._used_values: set[str] = set()
 
