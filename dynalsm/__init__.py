@@ -58,7 +58,8 @@ def open(path: str | os.PathLike[str], **options: Any) -> Database:
     durability: "commit" (default: a write returns when it is on stable storage), "interval", "os".
     create=False: do not create a missing directory. read_only=True: beside the one writer.
     Members of `Settings` (region, account_id, enforce_throughput, ...) and options of the engine
-    (memory_bytes, sync_interval_seconds, ...) may be given as well.
+    (memory_bytes, sync_interval_seconds, ...) may be given as well. limits={"page_bytes": 1 << 24,
+    "transaction_items": None, ...} lifts limits of DynamoDB's (`Settings` lists them as limit_*).
     Raises: errors.LockedError when another process has it open, errors.FormatError when it is no
     database, errors.CorruptionError, ...
     """

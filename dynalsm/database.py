@@ -281,7 +281,8 @@ def open_path(
     """Open the database in a directory; `dynalsm.open` describes the arguments."""
     if durability not in DURABILITIES:
         raise ValueError(f"durability is one of {', '.join(DURABILITIES)}, not {durability!r}")
-    chosen = {name: options.pop(name) for name in SETTING_NAMES & options.keys()}
+    settings = Settings(**{name: options.pop(name) for name in SETTING_NAMES & options.keys()})
+    settings.set_limits(options.pop("limits", None) or {})
     directory = Path(path)
     if directory.exists() and not directory.is_dir():
         raise errors.FormatError("this is a file; a database is a directory", path=str(path))
@@ -295,7 +296,7 @@ def open_path(
         **options,
     )
     try:
-        return Database(engine, Settings(**chosen))
+        return Database(engine, settings)
     except BaseException:
         engine.close()
         raise

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from dynalsm import limits
 from dynalsm.api import parameters, refusals, replies
 from dynalsm.api.items import check_item_size, check_key_paths
 from dynalsm.api.names import data_table
@@ -18,6 +17,7 @@ from dynalsm.api.refusals import refuse
 from dynalsm.api.registry import operation
 from dynalsm.model.capacity import Tally, read_units
 from dynalsm.model.catalog import TableHandle
+from dynalsm.model.settings import Settings
 from dynalsm.model.throttle import READ, WRITE, Throttled
 from dynalsm.model.writes import ActionProblem, Delete, Put, StaleHandle, Write
 from dynalsm.values import Form
@@ -55,8 +55,7 @@ class _TableRead:
 @operation("BatchGetItem")
 def batch_get_item(database: Any, request: Request, form: Form) -> Reply:
     """Return items of several tables by their keys."""
-    wording = database.settings.wording
-    reads = _prepare_reads(request["RequestItems"], form, wording)
+    reads = _prepare_reads(request["RequestItems"], form, database.settings)
     for read in reads:
         read.handle = data_table(database, read.name)
     for read in reads:
@@ -76,7 +75,8 @@ def batch_get_item(database: Any, request: Request, form: Form) -> Reply:
     return reply
 
 
-def _prepare_reads(tables: Mapping[str, Any], form: Form, wording: str) -> list[_TableRead]:
+def _prepare_reads(tables: Mapping[str, Any], form: Form, settings: Settings) -> list[_TableRead]:
+    wording = settings.wording
     if not tables:
         raise refuse("The requestItems parameter is required for BatchGetItem")
     _check_mixing(tables, wording)
@@ -88,7 +88,7 @@ def _prepare_reads(tables: Mapping[str, Any], form: Form, wording: str) -> list[
         read.projection = BATCH_GET.bind(part, form, wording).projection or older
         count += len(part["Keys"])
         _take_keys(read, form)
-        if count > limits.BATCH_GET_MAX_KEYS:
+        if count > settings.limit_batch_get_keys:
             raise refuse("Too many items requested for the BatchGetItem call")
         reads.append(read)
     return reads
@@ -121,7 +121,7 @@ def _take_keys(read: _TableRead, form: Form) -> None:
 def _run_reads(database: Any, reads: list[_TableRead], form: Form) -> Reply:
     responses: dict[str, list[Any]] = {}
     unprocessed: dict[str, Any] = {}
-    room = limits.BATCH_GET_MAX_BYTES
+    whole = room = database.settings.limit_batch_get_bytes
     seqno = 0
     throttle = database.writes.throttle
     refusal: Throttled | None = None
@@ -134,7 +134,7 @@ def _run_reads(database: Any, reads: list[_TableRead], form: Form) -> Reply:
                 refusal = _draw(throttle, read, size)
                 if refusal is not None:
                     break
-            if size > room and room < limits.BATCH_GET_MAX_BYTES:
+            if size > room and room < whole:
                 room = 0
                 break
             room -= size
@@ -188,7 +188,8 @@ _Request = tuple[str, bool, bytes]
 @operation("BatchWriteItem")
 def batch_write_item(database: Any, request: Request, form: Form) -> Reply:
     """Put and delete up to 25 items of several tables."""
-    requests = _prepare_writes(request["RequestItems"], form)
+    limit = database.settings.limit_batch_write_items
+    requests = _prepare_writes(request["RequestItems"], form, limit)
     refused = _refused_tables(database, requests)
     if refused:
         requests = [part for part in requests if part[0] not in refused]
@@ -233,7 +234,7 @@ def charge_writes(database: Any, writes: Sequence[Write], factor: int = 1) -> No
             throttle.charge(write.handle, WRITE, write.tally(factor))
 
 
-def _prepare_writes(tables: Mapping[str, Any], form: Form) -> list[_Request]:
+def _prepare_writes(tables: Mapping[str, Any], form: Form, limit: int) -> list[_Request]:
     if not tables:
         raise refuse("The requestItems parameter is required for BatchWriteItem")
     requests: list[_Request] = []
@@ -248,7 +249,7 @@ def _prepare_writes(tables: Mapping[str, Any], form: Form) -> list[_Request]:
                 requests.append((name, True, item))
             else:
                 requests.append((name, False, form.encode_item(delete["Key"])))
-    if len(requests) > limits.BATCH_WRITE_MAX_ITEMS:
+    if len(requests) > limit:
         raise refuse("Too many items requested for the BatchWriteItem call")
     return requests
 

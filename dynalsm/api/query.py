@@ -382,6 +382,7 @@ def _read(database: Any, read: _Read, limit: int | None, wants_items: bool) -> P
             wants_items=wants_items,
             fetch_from=read.handle if read.fetches else None,
             snapshot=snapshot,
+            limit_bytes=database.settings.limit_page_bytes,
         )
         if must_settle:
             replies.settle(database, snapshot.seqno)

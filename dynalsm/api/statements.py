@@ -154,7 +154,9 @@ def _select(database: Any, request: Request, select: Select, form: Form) -> Repl
     if request.get("NextToken") is not None:
         position = _read_token(request["NextToken"], digest, plan)
     with database.engine.snapshot() as snapshot:
-        page, following = plan.read(position, request.get("Limit"), snapshot)
+        page, following = plan.read(
+            position, request.get("Limit"), snapshot, database.settings.limit_page_bytes
+        )
         if consistent and database.must_wait:
             replies.settle(database, snapshot.seqno)
     reply: Reply = {"Items": [selected(item, select, form) for item in page.items]}

@@ -361,11 +361,11 @@ def check_counts(indexes: Sequence[IndexSchema], settings: Settings) -> None:
     if sum(index.kind == "LSI" for index in indexes) > settings.limit_lsi:
         invalid(f"Number of LocalSecondaryIndexes exceeds per-table limit of {settings.limit_lsi}")
     projected = sum(len(index.projection.attributes) for index in indexes)
-    if projected > limits.PROJECTED_ATTRIBUTES_MAX:
+    if projected > settings.limit_projected:
         # Unverified wording.
         invalid(
             f"Number of NonKeyAttributes over all indexes exceeds the limit of "
-            f"{limits.PROJECTED_ATTRIBUTES_MAX}: {projected}"
+            f"{settings.limit_projected}: {projected}"
         )
 
 

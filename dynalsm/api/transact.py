@@ -14,7 +14,7 @@ from typing import Any, Final, NoReturn
 
 import msgpack
 
-from dynalsm import errors, limits, values
+from dynalsm import errors, values
 from dynalsm.api import refusals, replies
 from dynalsm.api.batch import add_write_reports, charge_writes
 from dynalsm.api.items import check_item_size, check_key_paths, check_update
@@ -28,6 +28,7 @@ from dynalsm.model.entries import IndexKeyProblem
 from dynalsm.model.item_collections import CollectionTooLarge
 from dynalsm.model.keys import KeyProblem
 from dynalsm.model.reads import get_item
+from dynalsm.model.settings import Settings
 from dynalsm.model.throttle import READ, WRITE, Throttled
 from dynalsm.model.transactions import TokenMismatch, TokenRunning, Units
 from dynalsm.model.writes import (
@@ -133,8 +134,7 @@ class _Action:
 @operation(_OPERATION)
 def transact_write_items(database: Any, request: Request, form: Form) -> Reply:
     """Write up to 100 items, all or nothing."""
-    wording = database.settings.wording
-    actions = _prepare(request["TransactItems"], form, wording)
+    actions = _prepare(request["TransactItems"], form, database.settings)
     return run_with_token(
         database,
         request,
@@ -146,7 +146,7 @@ def transact_write_items(database: Any, request: Request, form: Form) -> Reply:
     )
 
 
-def _prepare(items: Sequence[Request], form: Form, wording: str) -> list[_Action]:
+def _prepare(items: Sequence[Request], form: Form, settings: Settings) -> list[_Action]:
     actions = []
     for item in items:
         given = [(kind, members) for kind, members in item.items() if members is not None]
@@ -154,8 +154,8 @@ def _prepare(items: Sequence[Request], form: Form, wording: str) -> list[_Action
             raise refuse(ONE_ACTION)
         actions.append(_Action(*given[0], form))
     for action in actions:
-        action.prepare(wording)
-    if sum(action.payload_bytes for action in actions) > limits.TRANSACTION_MAX_BYTES:
+        action.prepare(settings.wording)
+    if sum(action.payload_bytes for action in actions) > settings.limit_transaction_bytes:
         raise refuse(PAYLOAD_TOO_LARGE)
     return actions
 
@@ -428,7 +428,8 @@ def read_at_once(
         items = [get_item(handle, key, snapshot) for handle, key in zip(handles, keys, strict=True)]
         if database.must_wait:
             replies.settle(database, snapshot.seqno)
-    if sum(map(values.item_size, filter(None, items))) > limits.TRANSACTION_MAX_BYTES:
+    limit = database.settings.limit_transaction_bytes
+    if sum(map(values.item_size, filter(None, items))) > limit:
         raise refuse(PAYLOAD_TOO_LARGE)
     return items
 

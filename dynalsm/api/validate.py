@@ -28,6 +28,17 @@ DATA_PLANE = frozenset(
         *("Query", "Scan", "TransactGetItems", "TransactWriteItems", "SearchVectors"),
     }
 )
+# Lengths that Settings decides; the compiled checkers know AWS's, so longer ones come here.
+SETTABLE = {
+    "KeyList": "limit_batch_get_keys",
+    "BatchGetRequestMap": "limit_batch_get_keys",
+    "WriteRequests": "limit_batch_write_items",
+    "BatchWriteItemRequestMap": "limit_batch_write_items",
+    "PartiQLBatchRequest": "limit_batch_statements",
+    "ParameterizedStatements": "limit_transaction_items",
+    "TransactGetItemList": "limit_transaction_items",
+    "TransactWriteItemList": "limit_transaction_items",
+}
 MAX_REPORTED = 10
 MAX_KNOWN_NAMES = 10_000
 _JAVA_TYPES = {
@@ -61,7 +72,7 @@ def explain(operation: str, request: Any, settings: Settings) -> Any:
     member = shape.members.get("TableName")
     if operation not in DATA_PLANE and member is not None:
         _check_control_name(converted.get("TableName"), member.required, settings)
-    walk = _Constraints(operation, settings.wording)
+    walk = _Constraints(operation, settings)
     found = []
     for problem in walk.structure(shape, converted, ""):
         found.append(problem)
@@ -307,9 +318,10 @@ def _convert_number(kind: str, value: Any) -> Any:
 class _Constraints:
     """Walks a converted request and yields constraint texts in the model's member order."""
 
-    def __init__(self, operation: str, wording: str) -> None:
+    def __init__(self, operation: str, settings: Settings) -> None:
         self._operation = operation
-        self._wording = wording
+        self._wording = settings.wording
+        self._set = {name: getattr(settings, limit) for name, limit in SETTABLE.items()}
 
     def structure(self, shape: Shape, value: Mapping[str, Any], path: str) -> Iterator[str]:
         """Yield what is wrong with the members of a structure at `path` ("": the request)."""
@@ -359,8 +371,9 @@ class _Constraints:
         elif shape.kind in ("string", "list", "map"):
             if shape.min is not None and len(value) < shape.min:
                 yield messages.at_least(shape.min)
-            if shape.max is not None and len(value) > shape.max:
-                yield messages.at_most(shape.max)
+            high = self._set.get(shape.name, shape.max)
+            if high is not None and len(value) > high:
+                yield messages.at_most(high)
             if shape.kind == "string" and not shape.matches(value):
                 yield messages.pattern(shape.pattern or "")
             if shape.enum and value not in shape.enum:
@@ -385,7 +398,7 @@ class _Constraints:
 
     def _limits(self, shape: Shape) -> Iterator[str]:
         """Yield all constraints of a map's keys or values, as AWS lists them."""
-        low, high = shape.min, shape.max
+        low, high = shape.min, self._set.get(shape.name, shape.max)
         if shape.name in TABLE_NAME_SHAPES:
             low, high = 3, 255
         if high is not None:

@@ -1,6 +1,6 @@
 """Reading items: one by key, and ranges of a table or an index page by page.
 
-A page ends at `limit` evaluated items or once the evaluated items reach PAGE_MAX_BYTES, whichever
+A page ends at `limit` evaluated items or once the evaluated items reach `limit_bytes`, whichever
 comes first; the item that crosses the mark is still part of the page (observed: dynalite). There
 is no look-ahead: a page that ended at a mark names its last key even when nothing follows.
 
@@ -31,9 +31,12 @@ class Page:
     `fetched_sizes` are the sizes of table items read for index entries.
     """
 
-    __slots__ = ("count", "fetched_sizes", "items", "last_key", "scanned", "size_bytes")
+    __slots__ = (
+        "count", "fetched_sizes", "items", "last_key", "limit_bytes", "scanned", "size_bytes",
+    )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, limit_bytes: int = PAGE_MAX_BYTES) -> None:
+        self.limit_bytes = limit_bytes
         self.items: list[bytes] = []
         self.count = 0
         self.scanned = 0
@@ -71,6 +74,7 @@ def read_page(
     fetch_from: TableHandle | None = None,
     snapshot: Any = None,
     into: Page | None = None,
+    limit_bytes: int = PAGE_MAX_BYTES,
 ) -> Page:
     """Read one page of the range [lower, upper) of a table or index.
 
@@ -78,18 +82,18 @@ def read_page(
     of that table, which needs a `snapshot`). With `wants_items` False the page only counts.
     `into` is a page that another range has begun and this one goes on with.
     """
-    page = into or Page()
+    page = into or Page(limit_bytes)
     take = _taker(page, source, condition, wants_items, fetch_from, snapshot)
     page.last_key = None
     with source.tree.cursor(lower, upper, reverse=reverse, snapshot=snapshot) as cursor:
         while True:
             wanted = CHUNK_ITEMS if limit is None else min(CHUNK_ITEMS, limit - page.scanned)
-            chunk = cursor.next_chunk(wanted, PAGE_MAX_BYTES - page.size_bytes)
+            chunk = cursor.next_chunk(wanted, page.limit_bytes - page.size_bytes)
             if not chunk:
                 page.last_key = None
                 break
             take(_within_page(page, chunk, source.keys.stored_size))
-            if page.size_bytes >= PAGE_MAX_BYTES or page.scanned == limit:
+            if page.size_bytes >= page.limit_bytes or page.scanned == limit:
                 break
     if not wants_items:
         page.items = []
@@ -103,7 +107,7 @@ def _within_page(
     size_bytes = page.size_bytes
     for position, (_, stored) in enumerate(chunk, 1):
         size_bytes += stored_size(stored)
-        if size_bytes >= PAGE_MAX_BYTES:
+        if size_bytes >= page.limit_bytes:
             del chunk[position:]
             break
     page.size_bytes = size_bytes

@@ -7,10 +7,12 @@ a cache whose entries any thread may add.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 
 from dynalsm import limits
+
+NO_LIMIT = 1 << 62
 
 
 @dataclass
@@ -28,11 +30,21 @@ class Settings:
     # host:port that DescribeEndpoints answers.
     endpoint: str = ""
 
+    # Limits that may be lifted (or lowered): `limits={"tables": 10_000}` sets limit_tables.
     # Quotas of an account (reference 14.5).
     limit_tables: int = limits.TABLES_MAX
     limit_gsi: int = limits.GLOBAL_INDEXES_MAX
     limit_lsi: int = limits.LOCAL_INDEXES_MAX
     limit_tags: int = limits.TAGS_MAX
+    limit_projected: int = limits.PROJECTED_ATTRIBUTES_MAX
+    # Sizes of one request or reply.
+    limit_page_bytes: int = limits.PAGE_MAX_BYTES
+    limit_batch_get_keys: int = limits.BATCH_GET_MAX_KEYS
+    limit_batch_get_bytes: int = limits.BATCH_GET_MAX_BYTES
+    limit_batch_write_items: int = limits.BATCH_WRITE_MAX_ITEMS
+    limit_batch_statements: int = limits.STATEMENT_BATCH_MAX
+    limit_transaction_items: int = limits.TRANSACTION_MAX_ITEMS
+    limit_transaction_bytes: int = limits.TRANSACTION_MAX_BYTES
 
     # Streams: new streams are cut into so many shards by partition-key hash.
     stream_shards: int = 4
@@ -56,6 +68,18 @@ class Settings:
     # Well-formed TableName members seen so far -> table name (an ARN maps to its name).
     # Bounded by validate.py.
     table_names: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+
+    def set_limits(self, given: Mapping[str, int | None]) -> None:
+        """Set limits by name; None lifts one altogether. Raises: ValueError for other names."""
+        names = {f.name.removeprefix("limit_") for f in fields(self) if f.name.startswith("limit_")}
+        for name, value in given.items():
+            if name not in names:
+                raise ValueError(
+                    f"there is no limit {name!r} to set; there are: {', '.join(sorted(names))}"
+                )
+            if value is not None and (type(value) is not int or value < 1):
+                raise ValueError(f"the limit {name} must be a whole number from 1, not {value!r}")
+            setattr(self, f"limit_{name}", NO_LIMIT if value is None else value)
 
     def table_arn(self, name: str) -> str:
         """Return the ARN of table `name`."""

@@ -23,7 +23,7 @@ from dynalsm.expressions.error import ExpressionError
 from dynalsm.expressions.evaluate import type_tag
 from dynalsm.expressions.partiql import Delete as DeleteStatement
 from dynalsm.expressions.partiql import Exists, Insert, Select, Update, choices, equalities
-from dynalsm.limits import STATEMENT_IN_MAX_KEYS
+from dynalsm.limits import PAGE_MAX_BYTES, STATEMENT_IN_MAX_KEYS
 from dynalsm.model import writes
 from dynalsm.model.catalog import IndexHandle, TableHandle
 from dynalsm.model.reads import Page, after, read_page
@@ -192,10 +192,14 @@ class SelectPlan:
         ]
 
     def read(
-        self, position: Position, limit: int | None, snapshot: Any
+        self,
+        position: Position,
+        limit: int | None,
+        snapshot: Any,
+        limit_bytes: int = PAGE_MAX_BYTES,
     ) -> tuple[Page, Position | None]:
         """Read one page from a position; returns it and where to go on, None at the end."""
-        page = Page()
+        page = Page(limit_bytes)
         start, last_key = position
         for number in range(start, len(self.ranges)):
             lower, upper = self.ranges[number]

@@ -49,12 +49,11 @@ def test_filter_counts_what_it_lets_through(store: Store) -> None:
     assert (counted.items, counted.count, counted.scanned) == ([], 5, 10)
 
 
-def test_size_ends_a_page_inside_a_chunk(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_size_ends_a_page_inside_a_chunk(store: Store) -> None:
     """Item 0 counts a byte or two less than the others, so the mark falls inside the fifth."""
     size = page_of(store, limit=1).size_bytes
     everything = page_of(store).items
-    monkeypatch.setattr(reads, "PAGE_MAX_BYTES", 5 * size)
-    page = page_of(store)
+    page = page_of(store, limit_bytes=5 * size)
     assert page.size_bytes >= 5 * size
     assert page.items == everything[:5]
     assert page.last_key is not None

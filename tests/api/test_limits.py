@@ -1,0 +1,106 @@
+"""Limits that an option lifts: dynalsm.open(path, limits={...})."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dynalsm
+from dynalsm.model.settings import NO_LIMIT, Settings
+from tests.support.databases import memory_database
+from tests.support.store import NUMBERS, SIMPLE, N, S, Store
+
+LIFTED = {
+    "page_bytes": 3 << 20,
+    "batch_get_keys": 150,
+    "batch_get_bytes": 64 << 20,
+    "batch_write_items": 60,
+    "batch_statements": 30,
+    "transaction_items": 120,
+    "transaction_bytes": None,
+}
+
+
+@pytest.fixture(scope="module")
+def lifted() -> Any:
+    settings = Settings()
+    settings.set_limits(LIFTED)
+    chosen = {f"limit_{name}": getattr(settings, f"limit_{name}") for name in LIFTED}
+    with memory_database(**chosen) as database:
+        yield Store(database)
+
+
+def puts(count: int) -> list[dict[str, Any]]:
+    return [{"PutRequest": {"Item": {"p": S(str(number))}}} for number in range(count)]
+
+
+def test_options_of_open(tmp_path: Path) -> None:
+    with dynalsm.open(tmp_path / "x", limits={"gsi": 50, "tables": None}) as db:
+        assert (db.settings.limit_gsi, db.settings.limit_tables) == (50, NO_LIMIT)
+        assert db.settings.limit_lsi == 5
+    with pytest.raises(ValueError, match="there is no limit 'items' to set; there are: batch_get"):
+        dynalsm.open(tmp_path / "x", limits={"items": 1})
+    for value in (0, -1, "9", 1.5, True):
+        with pytest.raises(ValueError, match="must be a whole number from 1"):
+            dynalsm.open(tmp_path / "x", limits={"gsi": value})
+
+
+def test_batches(store: Store, lifted: Store) -> None:
+    request: dict[str, Any] = {"RequestItems": {SIMPLE: puts(26)}}
+    assert "less than or equal to 25" in store.refused("BatchWriteItem", **request).message
+    lifted("BatchWriteItem", **request)
+    request = {"RequestItems": {SIMPLE: puts(61)}}
+    assert "less than or equal to 60" in lifted.refused("BatchWriteItem", **request).message
+    keys = [{"p": S(str(number))} for number in range(150)]
+    request = {"RequestItems": {SIMPLE: {"Keys": keys}}}
+    store.refused("BatchGetItem", **request)
+    assert len(lifted("BatchGetItem", **request)["Responses"][SIMPLE]) == 26
+    keys.append({"p": S("x")})
+    assert "less than or equal to 150" in lifted.refused("BatchGetItem", **request).message
+
+
+def test_batch_limits_count_over_all_tables(lifted: Store) -> None:
+    tables = {SIMPLE: puts(40), NUMBERS: []}
+    tables[NUMBERS] = [
+        {"PutRequest": {"Item": {"p": S("n"), "s": N(number)}}} for number in range(21)
+    ]
+    error = lifted.refused("BatchWriteItem", RequestItems=tables)
+    assert error.message == "Too many items requested for the BatchWriteItem call"
+    tables[NUMBERS].pop()
+    lifted("BatchWriteItem", RequestItems=tables)
+
+
+def test_transactions(store: Store, lifted: Store) -> None:
+    big = "x" * 100_000
+    actions = [
+        {"Put": {"TableName": SIMPLE, "Item": {"p": S(f"t{number}"), "f": S(big)}}}
+        for number in range(120)
+    ]
+    assert (
+        "less than or equal to 100"
+        in store.refused("TransactWriteItems", TransactItems=actions).message
+    )
+    store.refused("TransactWriteItems", TransactItems=actions[:50])  # 5 MB
+    lifted("TransactWriteItems", TransactItems=actions)
+    gets = [{"Get": {"TableName": SIMPLE, "Key": {"p": S(f"t{number}")}}} for number in range(120)]
+    assert len(lifted("TransactGetItems", TransactItems=gets)["Responses"]) == 120
+    statements = [
+        {"Statement": f"SELECT * FROM {SIMPLE} WHERE p = 't{number}'"} for number in range(30)
+    ]
+    assert len(lifted("BatchExecuteStatement", Statements=statements)["Responses"]) == 30
+    store.refused("BatchExecuteStatement", Statements=statements)
+
+
+def test_pages(store: Store, lifted: Store) -> None:
+    for number in range(20):
+        lifted.put(NUMBERS, p=S("pages"), s=N(number), f=S("x" * 300_000))
+    where = {
+        "TableName": NUMBERS,
+        "KeyConditionExpression": "p = :p",
+        "ExpressionAttributeValues": {":p": S("pages")},
+    }
+    assert lifted("Query", **where)["Count"] == 11  # the first to reach 3 MiB ends the page
+    rows = lifted("ExecuteStatement", Statement=f"SELECT * FROM {NUMBERS} WHERE p = 'pages'")
+    assert len(rows["Items"]) == 11
