@@ -453,7 +453,11 @@ def flush_oldest(Engine engine not None):
         for address in addresses:
             partition = <Partition*><size_t>address
             if not partition.is_dropped:
-                changes.append(flush_partition(engine, partition))
+                try:
+                    changes.append(flush_partition(engine, partition))
+                except errors.StorageIOError:
+                    if not partition.is_dropped:
+                        raise            # else its directory went under our hands
         with engine.admin:
             changes = [each for each in changes if not is_dropped(each)]
             for change in changes:
@@ -672,9 +676,11 @@ def run_plan(Engine engine not None, address, plan):
             settle_ranges(engine, change)
             engine.append_edit(edit_of(engine, [change]))
             install(change)
-    except BaseException:
+    except BaseException as error:
         with engine.admin:
             mark(partition, plan, False)
+            if partition.is_dropped and isinstance(error, errors.StorageIOError):
+                return                   # its directory went under our hands
         raise
     atomic_add(&engine.core.counters.compactions, 1)
 
