@@ -41,7 +41,7 @@ BLOCK_ITEMS: Final = 4096
 # makes (a block and the largest item), far below what would hurt.
 PAYLOAD_MAX_BYTES: Final = 64 * 1024 * 1024
 
-_HEADER = struct.Struct("<8sIIIII28sI4x")
+_HEADER = struct.Struct("<8sIIIII32sI")
 _FRAME = struct.Struct("<IIII")
 _PLACE = struct.Struct("<Q")
 _TRAILER = struct.Struct("<QQ")
@@ -92,9 +92,9 @@ def _write_all(
     should_stop: Callable[[], bool],
 ) -> Totals:
     packed = msgpack.packb(description)
-    fields = (MAGIC, FORMAT, FORMAT, 0, len(packed), crc32c(packed), bytes(28))
-    head = _HEADER.pack(*fields, 0)[:56]
-    file.write(head + crc32c(head).to_bytes(4, "little") + bytes(4) + packed, 0)
+    fields = (MAGIC, FORMAT, FORMAT, 0, len(packed), crc32c(packed), bytes(32))
+    head = _HEADER.pack(*fields, 0)[:-4]
+    file.write(_HEADER.pack(*fields, crc32c(head)) + packed, 0)
     place = _HEADER.size + len(packed)
     items = size_bytes = 0
     for chunk in chunks:
@@ -147,7 +147,7 @@ class BackupFile:
         if len(head) < _HEADER.size or head[:8] != MAGIC:
             raise errors.FormatError("no backup of dynalsm", path=self.path)
         _, _, oldest_reader, flags, size, checksum, _, head_checksum = _HEADER.unpack(head)
-        if crc32c(head[:56]) != head_checksum:
+        if crc32c(head[:-4]) != head_checksum:
             raise self._damaged("the header's checksum is wrong", 0)
         if oldest_reader > FORMAT or flags:
             raise errors.FormatError(
