@@ -244,7 +244,8 @@ async def load(port: int, requests: list[bytes], connections: int, seconds: floa
 
 def measure(server: Server, name: str, connections: int, seconds: float) -> tuple[float, float]:
     """(requests per second, CPU microseconds of the server per request)."""
-    requests = [workload(name, number) for number in range(2000)]
+    # Twice as many as there are keys: a put that comes again always brings another value.
+    requests = [workload(name, number) for number in range(2 * ITEMS)]
     cpu, began = server.cpu_seconds(), time.perf_counter()
     done = asyncio.run(load(server.port, requests, connections, seconds))
     elapsed = time.perf_counter() - began
