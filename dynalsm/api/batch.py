@@ -188,8 +188,7 @@ _Request = tuple[str, bool, bytes]
 @operation("BatchWriteItem")
 def batch_write_item(database: Any, request: Request, form: Form) -> Reply:
     """Put and delete up to 25 items of several tables."""
-    limit = database.settings.limit_batch_write_items
-    requests = _prepare_writes(request["RequestItems"], form, limit)
+    requests = _prepare_writes(request["RequestItems"], form, database.settings)
     refused = _refused_tables(database, requests)
     if refused:
         requests = [part for part in requests if part[0] not in refused]
@@ -234,7 +233,7 @@ def charge_writes(database: Any, writes: Sequence[Write], factor: int = 1) -> No
             throttle.charge(write.handle, WRITE, write.tally(factor))
 
 
-def _prepare_writes(tables: Mapping[str, Any], form: Form, limit: int) -> list[_Request]:
+def _prepare_writes(tables: Mapping[str, Any], form: Form, settings: Settings) -> list[_Request]:
     if not tables:
         raise refuse("The requestItems parameter is required for BatchWriteItem")
     requests: list[_Request] = []
@@ -245,11 +244,11 @@ def _prepare_writes(tables: Mapping[str, Any], form: Form, limit: int) -> list[_
                 raise refuse(_ONE_REQUEST)
             if put is not None:
                 item = form.encode_item(put["Item"])
-                check_item_size(item)
+                check_item_size(item, settings.limit_item_bytes)
                 requests.append((name, True, item))
             else:
                 requests.append((name, False, form.encode_item(delete["Key"])))
-    if len(requests) > limit:
+    if len(requests) > settings.limit_batch_write_items:
         raise refuse("Too many items requested for the BatchWriteItem call")
     return requests
 

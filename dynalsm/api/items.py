@@ -17,7 +17,6 @@ from dynalsm.api.parameters import Parameters
 from dynalsm.api.registry import operation
 from dynalsm.expressions.ast import Arithmetic, Call, Constant, Slot
 from dynalsm.expressions.evaluate import type_tag
-from dynalsm.limits import ITEM_MAX_BYTES
 from dynalsm.model.capacity import Tally, read_units
 from dynalsm.model.catalog import TableHandle
 from dynalsm.model.throttle import READ, WRITE
@@ -35,9 +34,6 @@ UPDATE: Final = Parameters(
     "UpdateExpression ConditionExpression",
     "AttributeUpdates Expected ConditionalOperator",
 )
-
-# An encoded byte counts for at most four bytes of DynamoDB's size, so shorter items always fit.
-_SURELY_SMALL_BYTES: Final = ITEM_MAX_BYTES // 4
 
 
 @operation("GetItem")
@@ -81,13 +77,14 @@ def get_item(database: Any, request: Request, form: Form) -> Reply:
 @operation("PutItem")
 def put_item(database: Any, request: Request, form: Form) -> Reply:
     """Write a whole item."""
-    wording = database.settings.wording
+    settings = database.settings
+    wording = settings.wording
     has_expressions = len(request) > 2 and PUT.has_any(request)
     if has_expressions:
         PUT.check_mixing(request, wording)
     item = form.encode_item(request["Item"])
     _check_return_values("PutItem", request, wording)
-    check_item_size(item)
+    check_item_size(item, settings.limit_item_bytes)
     condition = _condition(PUT, request, form, wording) if has_expressions else None
     while True:
         handle = data_table(database, request["TableName"])
@@ -180,9 +177,10 @@ def _check_return_values(name: str, request: Request, wording: str) -> None:
         raise refusals.refuse_worded(name, wording, refusals.RETURN_VALUES)
 
 
-def check_item_size(item: bytes) -> None:
+def check_item_size(item: bytes, limit_bytes: int) -> None:
     """Refuse an encoded item that no table could take."""
-    if len(item) > _SURELY_SMALL_BYTES and values.item_size(item) > ITEM_MAX_BYTES:
+    # An encoded byte counts for at most four bytes of DynamoDB's size.
+    if len(item) * 4 > limit_bytes and values.item_size(item) > limit_bytes:
         raise refusals.refuse(refusals.ITEM_TOO_LARGE)
 
 

@@ -94,7 +94,8 @@ def make_write(database: Any, statement: Any) -> Write:
     """Return the write of a statement that is no SELECT. Raises: PROBLEMS, ApiError."""
     handle = data_table(database, table_of(statement))
     if isinstance(statement, Insert):
-        check_item_size(values.encode_item(statement.item))
+        limit_bytes = database.settings.limit_item_bytes
+        check_item_size(values.encode_item(statement.item), limit_bytes)
     elif isinstance(statement, Update):
         check_update(handle, statement.update)
     return write_of(handle, statement)

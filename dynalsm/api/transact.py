@@ -75,17 +75,17 @@ class _Action:
         self.encoded = b""
         self.bound = Bound()
 
-    def prepare(self, wording: str) -> None:
+    def prepare(self, settings: Settings) -> None:
         """Encode the item or key and bind the expressions."""
         members = self.members
         parameters = _UPDATE if self.kind == "Update" else _CONDITION
-        parameters.check_mixing(members, wording)
+        parameters.check_mixing(members, settings.wording)
         if self.kind == "Put":
             self.encoded = self.form.encode_item(members["Item"])
-            check_item_size(self.encoded)
+            check_item_size(self.encoded, settings.limit_item_bytes)
         else:
             self.encoded = self.form.encode_item(members["Key"])
-        self.bound = parameters.bind(members, self.form, wording)
+        self.bound = parameters.bind(members, self.form, settings.wording)
 
     def tree_key(self, handle: TableHandle) -> bytes:
         """Return the tree key. Raises: KeyProblem."""
@@ -154,7 +154,7 @@ def _prepare(items: Sequence[Request], form: Form, settings: Settings) -> list[_
             raise refuse(ONE_ACTION)
         actions.append(_Action(*given[0], form))
     for action in actions:
-        action.prepare(settings.wording)
+        action.prepare(settings)
     if sum(action.payload_bytes for action in actions) > settings.limit_transaction_bytes:
         raise refuse(PAYLOAD_TOO_LARGE)
     return actions

@@ -42,6 +42,7 @@ from dynalsm.model.statistics import Statistics
 if TYPE_CHECKING:
     from dynalsm.model.keys import IndexKeys, TableKeys
     from dynalsm.model.vector_source import VectorSource
+    from dynalsm.model.vectors import VectorMemory, VectorSpace
 
 __all__ = ["STREAM_POLICY", "Catalog", "IndexHandle", "TableHandle"]
 
@@ -71,6 +72,8 @@ class Catalog:
         self._logs: dict[tuple[str, str], ChangelogRecord] = {}
         # The same records by (table name, label), for those that know an ARN.
         self._logs_by_name: dict[tuple[str, str], ChangelogRecord] = {}
+        # Guarded by mutex; None until there is a vector index.
+        self._vector_memory: VectorMemory | None = None
         # Tables that are being restored or imported (model/new_tables.py). Replaced, as above.
         self.pending: dict[str, TableHandle] = {}
         if CATALOG_TREE in engine.tree_names():
@@ -388,6 +391,7 @@ class Catalog:
                 _index_keys(index, keys, kinds),
                 known.statistics if known else self._statistics(tree_name, is_exact),
                 _vector_source(index, kinds),
+                self._vector_space(index, known),
             )
         tree_name = f"t/{schema.id}"
         return TableHandle(
@@ -399,7 +403,21 @@ class Catalog:
             self._open_changelog(schema),
             self.engine.tree(f"x/{schema.id}") if schema.ttl_attribute else None,
             old.statistics if old else self._statistics(tree_name, is_exact),
+            self.settings.limit_item_bytes,
         )
+
+    def _vector_space(self, index: IndexSchema, known: IndexHandle | None) -> VectorSpace | None:
+        """Return what is in memory of a vector index; it outlives its handles."""
+        if index.vector is None:
+            return None
+        if known is not None and known.is_readable and known.space is not None:
+            space: VectorSpace = known.space
+            return space
+        from dynalsm.model.vectors import VectorMemory, VectorSpace
+
+        if self._vector_memory is None:
+            self._vector_memory = VectorMemory(self.settings)
+        return VectorSpace(self._vector_memory, index.vector.hash_name is not None)
 
     def _open_changelog(self, schema: TableSchema) -> Changelog | None:
         if schema.changelog is None:

@@ -2,6 +2,8 @@
 #
 # Thread safety: handles do not change after construction.
 
+from libc.stdint cimport uint64_t
+
 from dynalsm.model.keys cimport IndexKeys, TableKeys
 from dynalsm.model.statistics cimport Statistics
 from dynalsm.model.vector_source cimport VectorSource
@@ -37,3 +39,4 @@ cdef class TableHandle:
     cdef readonly Statistics statistics
     cdef bint has_local_indexes
     cdef bint has_vectors
+    cdef uint64_t item_limit_bytes   # the largest item, local index entries included

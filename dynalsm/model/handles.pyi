@@ -55,4 +55,5 @@ class TableHandle:
         changelog: Changelog | None,
         expiry: Any,
         statistics: Statistics,
+        item_limit_bytes: int = ...,
     ) -> None: ...

@@ -5,11 +5,13 @@ publishes a new one (Catalog.replace). Hence thread-safe.
 """
 
 from cython cimport final
+from libc.stdint cimport uint64_t
 
 from dynalsm.model.keys cimport IndexKeys, TableKeys
 from dynalsm.model.statistics cimport Statistics
 from dynalsm.model.vector_source cimport VectorSource
 
+from dynalsm.limits import ITEM_MAX_BYTES
 from dynalsm.model.schema import ACTIVE, CREATING
 from dynalsm.model.ttl import Mark
 
@@ -43,7 +45,7 @@ cdef class TableHandle:
 
     def __init__(
         self, schema, str arn not None, tree, TableKeys keys not None, dict indexes not None,
-        changelog, expiry, Statistics statistics not None
+        changelog, expiry, Statistics statistics not None, uint64_t item_limit_bytes=ITEM_MAX_BYTES
     ):
         self.schema = schema
         self.name = schema.name
@@ -59,4 +61,5 @@ cdef class TableHandle:
         self.expiry_mark = Mark()
         self.statistics = statistics
         self.has_vectors = any([index.vectors is not None for index in indexes.values()])
+        self.item_limit_bytes = item_limit_bytes
         self.has_local_indexes = any([index.kind == "LSI" for index in indexes.values()])

@@ -35,9 +35,11 @@ class Settings:
     limit_tables: int = limits.TABLES_MAX
     limit_gsi: int = limits.GLOBAL_INDEXES_MAX
     limit_lsi: int = limits.LOCAL_INDEXES_MAX
+    limit_vector_indexes: int = limits.VECTOR_INDEXES_MAX
     limit_tags: int = limits.TAGS_MAX
     limit_projected: int = limits.PROJECTED_ATTRIBUTES_MAX
-    # Sizes of one request or reply.
+    # Sizes of an item, a request or a reply.
+    limit_item_bytes: int = limits.ITEM_MAX_BYTES
     limit_page_bytes: int = limits.PAGE_MAX_BYTES
     limit_batch_get_keys: int = limits.BATCH_GET_MAX_KEYS
     limit_batch_get_bytes: int = limits.BATCH_GET_MAX_BYTES
@@ -60,6 +62,10 @@ class Settings:
     pitr_base_seconds: float = 86_400.0
     # A call that starts a restore, an export, an import, ... waits so long for it to end.
     job_wait_seconds: float = 1.0
+
+    # Memory for the vectors that searches have looked at, in bytes; what does not fit is read from
+    # the index at each search.
+    vector_memory_bytes: int = 1 << 30
 
     # Stand-ins for S3 and Kinesis: a directory of "buckets", and stream ARN -> file path.
     bucket_root: str | None = None

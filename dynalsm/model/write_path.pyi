@@ -14,7 +14,7 @@ class StaleHandle(Exception):
     """The table changed since its handle was taken: take a new one and start over."""
 
 class ItemTooLarge(Exception):
-    """The new image is larger than ITEM_MAX_BYTES, or is with its local index entries."""
+    """The new image is larger than the limit, or is with its local index entries."""
 
 class ActionProblem(Exception):
     """The write at `position` of several cannot be done; `problem` says why."""

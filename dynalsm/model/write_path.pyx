@@ -43,7 +43,6 @@ from dynalsm.model.stripes cimport (
     stripe_of,
 )
 
-from dynalsm.limits import ITEM_MAX_BYTES
 from dynalsm.model import ttl
 from dynalsm.model.capacity import Tally, write_units
 from dynalsm.model.entries import units, vector_bytes
@@ -56,7 +55,6 @@ cdef enum:
     # So many items are read one by one; for more, one snapshot and overlapping fetches pay off.
     SINGLE_READS = 8
 
-cdef uint64_t MAX_ITEM_BYTES = ITEM_MAX_BYTES
 cdef dict NO_ITEM = {}
 cdef object maintain_expiry = ttl.maintain
 
@@ -66,7 +64,7 @@ class StaleHandle(Exception):
 
 
 class ItemTooLarge(Exception):
-    """The new image is larger than ITEM_MAX_BYTES, or is with its local index entries."""
+    """The new image is larger than the limit, or is with its local index entries."""
 
 
 class ActionProblem(Exception):
@@ -88,7 +86,7 @@ cdef int check_size(TableHandle handle, bytes stored, list entries) except -1:
     cdef uint64_t size_bytes = size_of_stored(stored)
     if entries is not None and handle.has_local_indexes:
         size_bytes += local_entries_bytes(handle, entries)
-    if size_bytes > MAX_ITEM_BYTES:
+    if size_bytes > handle.item_limit_bytes:
         raise ItemTooLarge
     return 0
 

@@ -104,3 +104,27 @@ def test_pages(store: Store, lifted: Store) -> None:
     assert lifted("Query", **where)["Count"] == 11  # the first to reach 3 MiB ends the page
     rows = lifted("ExecuteStatement", Statement=f"SELECT * FROM {NUMBERS} WHERE p = 'pages'")
     assert len(rows["Items"]) == 11
+
+
+def test_items(store: Store) -> None:
+    large = S("x" * 500_000)
+    store.refused("PutItem", TableName=SIMPLE, Item={"p": S("large"), "f": large})
+    with memory_database(limit_item_bytes=1_000_000) as database:
+        higher = Store(database)
+        key: dict[str, Any] = {"TableName": SIMPLE, "Key": {"p": S("large")}}
+        grow: dict[str, Any] = {
+            "UpdateExpression": "SET g = :g",
+            "ExpressionAttributeValues": {":g": S("x" * 499_985)},
+        }
+        higher("PutItem", TableName=SIMPLE, Item={"p": S("large"), "f": large})
+        higher("UpdateItem", **key, **grow)
+        assert len(higher.get(SIMPLE, p=S("large"))["g"]["S"]) == 499_985  # type: ignore[index]
+        grow["ExpressionAttributeValues"] = {":g": S("x" * 499_995)}
+        higher.refused("UpdateItem", **key, **grow)
+        insert = f"INSERT INTO {SIMPLE} VALUE {{'p': 'other', 'f': ?}}"
+        higher("ExecuteStatement", Statement=insert, Parameters=[large])
+        put: dict[str, Any] = {"Put": {"TableName": SIMPLE, "Item": {"p": S("third"), "f": large}}}
+        higher("TransactWriteItems", TransactItems=[put])
+        put["Put"]["Item"]["g"] = large
+        higher.refused("TransactWriteItems", TransactItems=[put])
+        higher.refused("PutItem", **put["Put"])
