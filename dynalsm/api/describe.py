@@ -134,6 +134,13 @@ def _add_indexes(described: dict[str, Any], handle: TableHandle, now: float, sta
     if local:
         described["LocalSecondaryIndexes"] = local
     made_with_table = status == CREATING
+    vectors = [
+        vector_index(handle, index, made_with_table)
+        for index in handle.indexes.values()
+        if index.kind == "VECTOR"
+    ]
+    if vectors:
+        described["VectorIndexes"] = vectors
     global_ = [
         _global_index(handle, index, now, made_with_table)
         for index in handle.indexes.values()
@@ -143,11 +150,47 @@ def _add_indexes(described: dict[str, Any], handle: TableHandle, now: float, sta
         described["GlobalSecondaryIndexes"] = global_
 
 
+def vector_index(
+    handle: TableHandle, index: IndexHandle, made_with_table: bool = False
+) -> dict[str, Any]:
+    """Return a VectorIndexDescription."""
+    described = {**vector_definition(index.schema), **_index_sizes(handle, index)}
+    described["IndexStatus"] = CREATING if made_with_table else index.schema.status
+    if index.schema.status == CREATING:
+        described["Backfilling"] = True
+    return described
+
+
+def vector_definition(schema: IndexSchema) -> dict[str, Any]:
+    """Return what CreateTable was told about a vector index."""
+    spec = schema.vector
+    assert spec is not None
+    described: dict[str, Any] = {
+        "IndexName": schema.name,
+        "VectorAttribute": {"AttributeName": spec.attribute},
+        "Dimensions": spec.dimensions,
+        "DistanceFunction": spec.distance,
+        "Projection": projection(schema),
+    }
+    if spec.search_schema:
+        described["SearchSchema"] = [
+            {"AttributeName": name, "SearchSchemaElementType": role}
+            for name, role in spec.search_schema
+        ]
+    return described
+
+
 def _index(handle: TableHandle, index: IndexHandle) -> dict[str, Any]:
     return {
         "IndexName": index.name,
         "KeySchema": key_schema(index.schema),
         "Projection": projection(index.schema),
+        **_index_sizes(handle, index),
+    }
+
+
+def _index_sizes(handle: TableHandle, index: IndexHandle) -> dict[str, Any]:
+    return {
         "IndexSizeBytes": index.statistics.bytes,
         "ItemCount": index.statistics.items,
         "IndexArn": f"{handle.arn}/index/{index.name}",

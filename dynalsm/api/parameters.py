@@ -25,6 +25,7 @@ from dynalsm.expressions import (
     bind_key_condition,
     bind_key_conditions,
     bind_projection,
+    bind_search_condition,
     bind_update,
     check_placeholder_keys,
 )
@@ -42,13 +43,16 @@ Request = Mapping[str, Any]
 class Bound:
     """The bound expressions of one request; None for what it does not have."""
 
-    __slots__ = ("condition", "filter", "key_condition", "projection", "update")
+    __slots__ = (
+        "condition", "filter", "key_condition", "projection", "search_condition", "update",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.update: Any = None
         self.condition: Any = None
         self.key_condition: Any = None
         self.filter: Any = None
+        self.search_condition: Any = None
         self.projection: Any = None
 
 
@@ -63,6 +67,7 @@ _BINDERS: Final[dict[str, tuple[Callable[..., Any], str]]] = {
         lambda text, placeholders: bind_condition(text, placeholders, "FilterExpression"),
         "filter",
     ),
+    "SearchConditionExpression": (bind_search_condition, "search_condition"),
     "ProjectionExpression": (bind_projection, "projection"),
 }
 

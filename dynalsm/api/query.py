@@ -65,7 +65,9 @@ class _Read:
         "upper",
     )
 
-    def __init__(self, database: Any, request: Request, bound: Bound) -> None:
+    def __init__(
+        self, database: Any, request: Request, bound: Bound, *, is_scan: bool = False
+    ) -> None:
         self.bound = bound
         self.handle: TableHandle = data_table(database, request["TableName"])
         self.index: IndexHandle | None = None
@@ -74,7 +76,7 @@ class _Read:
         self.reverse = request.get("ScanIndexForward") is False
         # No second row is possible, hence no LastEvaluatedKey.
         self.is_single = False
-        self.is_scan = False
+        self.is_scan = is_scan
         self.fetches = False
         self.lower: bytes | None = None
         self.upper: bytes | None = None
@@ -87,6 +89,8 @@ class _Read:
         index = self.handle.indexes.get(name)
         if index is None or index.schema.status == DELETING:
             raise refusals.unknown_index(name)
+        if index.kind == "VECTOR":
+            raise refusals.not_readable("Scan" if self.is_scan else "Query")
         if index.kind == "GSI" and self.is_consistent:
             raise refuse(refusals.CONSISTENT_GSI)
         if index.schema.status == CREATING:
@@ -142,8 +146,7 @@ def scan(database: Any, request: Request, form: Form) -> Reply:
     """Read one page of a whole table or index, or of one segment of it."""
     wording = database.settings.wording
     bound, start = _prepare(SCAN, "ScanFilter", request, form, wording)
-    read = _Read(database, request, bound)
-    read.is_scan = True
+    read = _Read(database, request, bound, is_scan=True)
     if start is not None:
         on_table = read.index is None
         text = refusals.STARTING_KEY_SCHEMA if on_table else refusals.STARTING_KEY

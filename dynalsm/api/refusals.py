@@ -248,6 +248,11 @@ def unknown_index(name: str) -> errors.ApiError:
     return refuse(f"The table does not have the specified index: {name}")
 
 
+def not_readable(operation: str) -> errors.ApiError:
+    """Query or Scan of a vector index. (The text for Scan is that of PartiQL's SELECT.)"""
+    return refuse(f"{operation} operation not supported on this index type.")
+
+
 def select_all_of_gsi(name: str) -> errors.ApiError:
     """ALL_ATTRIBUTES of a global index that does not hold them."""
     return refuse(

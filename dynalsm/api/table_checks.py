@@ -55,11 +55,8 @@ def invalid(text: str) -> NoReturn:
 
 
 def refuse_replicas(request: Request) -> None:
-    """Refuse members that ask for other regions or for what is not built."""
+    """Refuse members that ask for other regions."""
     for member in REPLICA_MEMBERS:
-        if request.get(member):
-            fail(messages.unsupported(member))
-    for member in ("VectorIndexes", "VectorIndexUpdates"):
         if request.get(member):
             fail(messages.unsupported(member))
 
@@ -196,7 +193,7 @@ def table_key(request: Request, definitions: Mapping[str, str]) -> tuple[str, st
     check_two_part_key(key)
     has_indexes = any(
         request.get(member) is not None
-        for member in ("LocalSecondaryIndexes", "GlobalSecondaryIndexes")
+        for member in ("LocalSecondaryIndexes", "GlobalSecondaryIndexes", "VectorIndexes")
     )
     if not has_indexes and len(definitions) != len(key):
         invalid(
@@ -295,7 +292,7 @@ def local_indexes(
                 f"{hash_key}"
             )
         projection = projection_of(index["Projection"])
-        _check_fresh(name, indexes)
+        check_fresh(name, indexes)
         range_name = (key[1]["AttributeName"],)
         indexes.append(IndexSchema(name, "LSI", (hash_key,), range_name, projection))
     return indexes
@@ -325,7 +322,7 @@ def global_indexes(
         if not index.get("ProvisionedThroughput") and billing == PROVISIONED:
             invalid(f"ProvisionedThroughput is not specified for index: {index['IndexName']}")
         schema = global_index(index, billing, definitions)
-        _check_fresh(schema.name, taken + indexes)
+        check_fresh(schema.name, taken + indexes)
         indexes.append(schema)
     if len(indexes) > settings.limit_gsi:
         invalid(f"GlobalSecondaryIndex count exceeds the per-table limit of {settings.limit_gsi}")
@@ -351,7 +348,8 @@ def global_index(index: Request, billing: str, definitions: Mapping[str, str]) -
     )
 
 
-def _check_fresh(name: str, indexes: Iterable[IndexSchema]) -> None:
+def check_fresh(name: str, indexes: Iterable[IndexSchema]) -> None:
+    """Refuse an index name that one of `indexes` has."""
     if any(index.name == name for index in indexes):
         invalid(f"Duplicate index name: {name}")
 
@@ -360,7 +358,7 @@ def check_counts(indexes: Sequence[IndexSchema], settings: Settings) -> None:
     """Check the limits over all indexes of a table."""
     if sum(index.kind == "LSI" for index in indexes) > settings.limit_lsi:
         invalid(f"Number of LocalSecondaryIndexes exceeds per-table limit of {settings.limit_lsi}")
-    projected = sum(len(index.projection.attributes) for index in indexes)
+    projected = sum(len(index.projection.attributes) for index in indexes if index.kind != "VECTOR")
     if projected > settings.limit_projected:
         # Unverified wording.
         invalid(
@@ -372,10 +370,10 @@ def check_counts(indexes: Sequence[IndexSchema], settings: Settings) -> None:
 def check_all_used(
     definitions: Mapping[str, str], key: Sequence[str | None], indexes: Iterable[IndexSchema]
 ) -> None:
-    """Refuse attribute definitions that no key uses."""
+    """Refuse attribute definitions that no key and no search schema uses."""
     used = [name for name in key if name is not None]
     for index in indexes:
-        used += [name for name in index.key_names if name not in used]
+        used += [name for name in index.typed_names if name not in used]
     if len(used) != len(definitions):
         invalid(
             f"Some AttributeDefinitions are not used. AttributeDefinitions: "

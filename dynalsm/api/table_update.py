@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from dynalsm import errors
-from dynalsm.api import describe, messages, names, table_checks
+from dynalsm.api import describe, messages, names, table_checks, vector_checks
 from dynalsm.api.table_checks import fail, invalid
 from dynalsm.model import backfill, streams
 from dynalsm.model.catalog import TableHandle
@@ -113,7 +113,7 @@ def _check_combination(request: Request) -> None:
     if not given:
         fail(NOTHING_TO_DO)
     kinds = {kind for kind, _ in _index_actions(request)}
-    makes_index = bool(kinds & {"Create", "Delete"})
+    makes_index = bool(kinds & {"Create", "Delete"} or vector_checks.actions(request))
     if "WarmThroughput" in given and "Create" in kinds:
         invalid("Create global secondary index cannot be specified when updating WarmThroughput")
     for member, text in _ALONE.items():
@@ -156,13 +156,13 @@ def _check_index_updates(request: Request) -> None:
             )
         seen.add(name)
         moving += kind in ("Create", "Delete")
-    if moving > 1:
+    if moving + len(vector_checks.actions(request)) > 1:
         _limit(ONE_ONLINE_INDEX)
 
 
 def _cancel_backfills(database: Any, name: str, request: Request) -> None:
     """Stop filling an index that is to be deleted; the filler needs the mutex to finish."""
-    for kind, action in _index_actions(request):
+    for kind, action in [*_index_actions(request), *vector_checks.actions(request)]:
         if kind == "Delete":
             backfill.cancel(database, name, action["IndexName"])
 
@@ -204,13 +204,18 @@ class _Change:
         else:
             self._change_billing()
             self._change_indexes()
+            self._change_vectors()
             self._change_rest()
             if self.schema is not self.handle.schema:
                 self.handle = self.catalog.replace(self.schema)
         described = describe.table_description(self.handle, self.now, "UPDATING")
         _show_old_units(described, before)
         if self._deleted is not None:
-            described.setdefault("GlobalSecondaryIndexes", []).append(self._deleted)
+            member = "VectorIndexes" if "Dimensions" in self._deleted else "GlobalSecondaryIndexes"
+            described.setdefault(member, []).append(self._deleted)
+        for index in described.get("VectorIndexes", ()):
+            if index["IndexName"] in self.created:
+                index["Backfilling"] = False  # observed: true only after the table is ACTIVE again
         return described
 
     def _set(self, **fields: Any) -> None:
@@ -274,6 +279,8 @@ class _Change:
     def _to_provisioned(self, wanted: Request | None) -> None:
         if not wanted:
             invalid("ProvisionedThroughput must be specified when BillingMode is PROVISIONED")
+        if any(index.kind == "VECTOR" for index in self.schema.indexes):
+            invalid(vector_checks.ON_DEMAND_ONLY)
         given = {
             action["IndexName"]: action.get("ProvisionedThroughput")
             for kind, action in _index_actions(self.request)
@@ -340,14 +347,15 @@ class _Change:
             else:
                 self._update_index(self._existing(action["IndexName"], "update"), action)
 
-    def _existing(self, name: str, verb: str) -> IndexSchema:
+    def _existing(self, name: str, verb: str, kind: str = "GSI") -> IndexSchema:
         index = self.schema.index(name)
         if index is None:
             raise errors.API_ERRORS["ResourceNotFoundException"](
                 messages.index_not_found(name, self.schema.name)
             )
-        if index.kind != "GSI":
-            fail(f"Cannot {verb} an index that is not a GlobalSecondaryIndex: {name}")
+        if index.kind != kind:
+            what = "GlobalSecondaryIndex" if kind == "GSI" else "VectorIndex"  # unverified
+            fail(f"Cannot {verb} an index that is not a {what}: {name}")
         return index
 
     def _create_index(self, action: Request) -> None:
@@ -367,10 +375,14 @@ class _Change:
                 "Subscriber limit exceeded: Number of global secondary indexes exceeds per-table "
                 f"limit of {self.settings.limit_gsi}"
             )
-        indexes = (*schema.indexes, dataclasses.replace(index, status=CREATING))
+        self._add_index(index, attributes)
+
+    def _add_index(self, index: IndexSchema, attributes: dict[str, str]) -> None:
+        indexes = (*self.schema.indexes, dataclasses.replace(index, status=CREATING))
         table_checks.check_counts(indexes, self.settings)
+        vector_checks.check_attributes(self.schema.key_names, indexes)
         self._set(indexes=indexes, attributes=attributes)
-        self.created.append(name)
+        self.created.append(index.name)
 
     def _check_index_units(self, action: Request) -> None:
         name, wanted = action["IndexName"], action.get("ProvisionedThroughput")
@@ -387,7 +399,10 @@ class _Change:
     def _merged(self, definitions: Mapping[str, str], index: IndexSchema) -> dict[str, str]:
         """Return the table's attribute definitions with those that the new index needs."""
         attributes = dict(self.schema.attributes)
-        for role, names_ in (("HASH", index.hash_key), ("RANGE", index.range_key)):
+        roles = (("HASH", index.hash_key), ("RANGE", index.range_key))
+        if index.vector is not None:
+            roles = (("HASH", index.typed_names), ("RANGE", ()))
+        for role, names_ in roles:
             for name in names_:
                 before, now = attributes.get(name), definitions[name]
                 if before is not None and before != now:
@@ -403,18 +418,45 @@ class _Change:
     def _delete_index(self, index: IndexSchema) -> None:
         if any(name != index.name for name in self._moving()):
             _limit(ONE_ONLINE_INDEX)
-        now, handle = self.now, self.handle
-        for described in describe.table_description(handle, now)["GlobalSecondaryIndexes"]:
-            if described["IndexName"] == index.name:
-                described["IndexStatus"] = DELETING
-                described.pop("Backfilling", None)
-                self._deleted = described
+        table = describe.table_description(self.handle, self.now)
+        for member in ("GlobalSecondaryIndexes", "VectorIndexes"):
+            for described in table.get(member, ()):
+                if described["IndexName"] == index.name:
+                    described["IndexStatus"] = DELETING
+                    described.pop("Backfilling", None)
+                    self._deleted = described
         backfill.forget(self.catalog, self.schema.id, index.name)
         self._set(indexes=tuple(other for other in self.schema.indexes if other is not index))
         used = self.schema.used_attributes()
         self._set(
             attributes={name: kind for name, kind in self.schema.attributes.items() if name in used}
         )
+
+    def _change_vectors(self) -> None:
+        for kind, action in vector_checks.actions(self.request):
+            if kind == "Create":
+                self._create_vectors(action)
+            else:
+                self._delete_index(self._existing(action["IndexName"], "delete", "VECTOR"))
+
+    def _create_vectors(self, action: Request) -> None:
+        schema = self.schema
+        # observed: the search schema's attributes are looked for in this request only
+        definitions = table_checks.definitions_of(self.request)
+        if schema.index(action["IndexName"]) is not None:
+            fail("Attempting to create an index which already exists")
+        vector_checks.check_billing(schema.billing)
+        index = vector_checks.vector_index(action, definitions)
+        attributes = self._merged(definitions, index)
+        if self._moving():
+            _limit(ONE_ONLINE_INDEX)
+        limit = self.settings.limit_vector_indexes
+        if sum(other.kind == "VECTOR" for other in schema.indexes) >= limit:  # unverified
+            _limit(
+                "Subscriber limit exceeded: Number of vector indexes exceeds per-table limit of "
+                f"{limit}"
+            )
+        self._add_index(index, attributes)
 
     def _update_index(self, index: IndexSchema, action: Request) -> None:
         wanted, name = action.get("ProvisionedThroughput"), index.name

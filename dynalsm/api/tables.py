@@ -12,7 +12,7 @@ from bisect import bisect_right
 from typing import Any
 
 from dynalsm import errors, limits
-from dynalsm.api import describe, messages, names, table_checks, table_update
+from dynalsm.api import describe, messages, names, table_checks, table_update, vector_checks
 from dynalsm.api.registry import Reply, Request, operation
 from dynalsm.model import deletion, streams
 from dynalsm.model.catalog import TableHandle
@@ -103,8 +103,10 @@ def schema_of(request: Request, settings: Settings) -> TableSchema:
     hash_key, range_key = table_checks.table_key(request, definitions)
     indexes = table_checks.local_indexes(request, hash_key, range_key, definitions)
     indexes += table_checks.global_indexes(request, billing, definitions, indexes, settings)
+    key = (hash_key, range_key)
+    indexes += vector_checks.vector_indexes(request, billing, definitions, key, indexes, settings)
     table_checks.check_counts(indexes, settings)
-    table_checks.check_all_used(definitions, (hash_key, range_key), indexes)
+    table_checks.check_all_used(definitions, key, indexes)
     table_checks.stream_view(request)
     ceiling = table_checks.ceiling_of(request.get("OnDemandThroughput"), billing)
     warm = table_checks.warm_of(request.get("WarmThroughput"), billing, throughput)

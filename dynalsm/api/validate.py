@@ -11,6 +11,7 @@ Pure functions of request and settings, callable from any thread.
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -39,6 +40,8 @@ SETTABLE = {
     "TransactGetItemList": "limit_transaction_items",
     "TransactWriteItemList": "limit_transaction_items",
 }
+# The operation that another service than the rest answers (reference 1.2).
+STRICT = "SearchVectors"
 MAX_REPORTED = 10
 MAX_KNOWN_NAMES = 10_000
 _JAVA_TYPES = {
@@ -49,6 +52,7 @@ _JAVA_TYPES = {
     "timestamp": "Date",
     "boolean": "Boolean",
 }
+_RUST_TYPES = {"string": "a string", "integer": "i32", "list": "a sequence", "map": "a map"}
 _BOOLEAN_TEXT = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
@@ -68,6 +72,8 @@ def validate(operation: str, request: Any, settings: Settings) -> Any:
 def explain(operation: str, request: Any, settings: Settings) -> Any:
     """Do what `validate` does, the slow way."""
     shape = input_of(operation)
+    if operation == STRICT:
+        _check_strictly(shape, request)
     converted = _convert_top(shape, request)
     member = shape.members.get("TableName")
     if operation not in DATA_PLANE and member is not None:
@@ -76,13 +82,44 @@ def explain(operation: str, request: Any, settings: Settings) -> Any:
     found = []
     for problem in walk.structure(shape, converted, ""):
         found.append(problem)
-        if settings.wording != "classic" or len(found) == MAX_REPORTED:
+        if walk.wording != "classic" or len(found) == MAX_REPORTED:
             break
     if found:
         raise errors.ValidationException(envelope(found))
     for text in _table_names(shape, converted):
         _remember(text, names.resolve_table(text, settings, operation), settings)
     return converted
+
+
+def _check_strictly(shape: Shape, request: Any) -> None:
+    """Refuse what SearchVectors' deserialiser refuses, in its words (observed).
+
+    The columns are those of the request as json.dumps writes it, which is what boto3 sends.
+    """
+    if not isinstance(request, Mapping):
+        return
+    seen: dict[str, Any] = {}
+    for name, value in request.items():
+        seen[name] = value
+        member = shape.members.get(name)
+        if member is None:
+            continue
+        problem = None
+        if value is None and member.required:
+            problem = f"null, expected {_RUST_TYPES[SHAPES[member.shape].kind]}"
+        elif isinstance(value, float) and SHAPES[member.shape].kind == "integer":
+            problem = f"floating point `{value}`, expected i32"
+        if problem is not None:
+            raise _serialization(f"invalid type: {problem} at line 1 column {_column(seen) - 1}")
+    for name, member in shape.members.items():
+        if member.required and name not in request:
+            raise errors.ValidationException(
+                f"missing field `{name}` at line 1 column {_column(request)}"
+            )
+
+
+def _column(request: Mapping[str, Any]) -> int:
+    return len(json.dumps(dict(request), default=str))
 
 
 def check_value_types(operation: str, request: Any, is_json: bool) -> None:
@@ -320,7 +357,7 @@ class _Constraints:
 
     def __init__(self, operation: str, settings: Settings) -> None:
         self._operation = operation
-        self._wording = settings.wording
+        self.wording = "2026" if operation == STRICT else settings.wording
         self._set = {name: getattr(settings, limit) for name, limit in SETTABLE.items()}
 
     def structure(self, shape: Shape, value: Mapping[str, Any], path: str) -> Iterator[str]:
@@ -409,7 +446,7 @@ class _Constraints:
             yield messages.pattern(messages.NAME_PATTERN)
 
     def _text(self, value: str | None, path: str, text: str) -> str:
-        return constraint(value, path, text, self._wording)
+        return constraint(value, path, text, self.wording)
 
 
 def _camel(name: str) -> str:

@@ -21,6 +21,7 @@ from dynalsm.expressions.legacy import (
 )
 from dynalsm.expressions.placeholders import Placeholders, check_placeholder_keys
 from dynalsm.expressions.projection import Projection, bind_projection
+from dynalsm.expressions.searchcondition import SearchCondition, bind_search_condition
 from dynalsm.expressions.update import Update, UpdateResult, bind_update
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "KeyCondition",
     "Placeholders",
     "Projection",
+    "SearchCondition",
     "Update",
     "UpdateResult",
     "bind_attribute_updates",
@@ -40,6 +42,7 @@ __all__ = [
     "bind_key_condition",
     "bind_key_conditions",
     "bind_projection",
+    "bind_search_condition",
     "bind_update",
     "check_placeholder_keys",
     "compare",

@@ -229,6 +229,8 @@ def _index(handle: TableHandle, name: str, consistent: bool) -> IndexHandle:
     index = handle.indexes.get(name)
     if index is None or index.schema.status != ACTIVE:
         raise refused(UNKNOWN_INDEX)
+    if index.kind == "VECTOR":
+        raise refused("Scan operation not supported on this index type.")
     if consistent and index.kind == "GSI":
         raise refused(CONSISTENT_GSI)
     return index
