@@ -403,6 +403,7 @@ class Catalog:
             self._open_changelog(schema),
             self.engine.tree(f"x/{schema.id}") if schema.ttl_attribute else None,
             old.statistics if old else self._statistics(tree_name, is_exact),
+            self.settings.limit_item_bytes,
         )
 
     def _vector_space(self, index: IndexSchema, known: IndexHandle | None) -> VectorSpace | None:

@@ -38,7 +38,8 @@ class Settings:
     limit_vector_indexes: int = limits.VECTOR_INDEXES_MAX
     limit_tags: int = limits.TAGS_MAX
     limit_projected: int = limits.PROJECTED_ATTRIBUTES_MAX
-    # Sizes of one request or reply.
+    # Sizes of an item, a request or a reply.
+    limit_item_bytes: int = limits.ITEM_MAX_BYTES
     limit_page_bytes: int = limits.PAGE_MAX_BYTES
     limit_batch_get_keys: int = limits.BATCH_GET_MAX_KEYS
     limit_batch_get_bytes: int = limits.BATCH_GET_MAX_BYTES
