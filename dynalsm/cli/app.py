@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from dynalsm._version import __version__
-from dynalsm.cli import admin, data, demo, output, serving
+from dynalsm.cli import admin, data, demo, output, serving, transfer
 from dynalsm.cli.failures import guarded
 
 app = typer.Typer(
@@ -18,7 +18,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for module in (demo, data, admin):
+for module in (demo, data, admin, transfer):
     module.add_commands(app)
 
 

@@ -40,6 +40,7 @@ def parser() -> argparse.ArgumentParser:
     add("--durability", default="commit", help="commit, interval or os (%(default)s).")
     add("--region", default="us-east-1", help="The region in ARNs (%(default)s).")
     add("--enforce-throughput", action="store_true", help="Throttle provisioned tables.")
+    add("--bucket-root", help="Directory of the directories that stand in for S3 buckets.")
     return made
 
 
@@ -68,6 +69,7 @@ def serve(options: argparse.Namespace) -> None:
         region=options.region,
         endpoint=f"{options.host}:{options.port}",
         enforce_throughput=options.enforce_throughput,
+        bucket_root=options.bucket_root,
     ) as database:
         run_server(
             database,

@@ -32,6 +32,7 @@ import orjson
 from dynalsm import values
 from dynalsm.expressions import Placeholders, bind_condition, bind_key_condition, bind_projection
 from dynalsm.model import buckets, changelog, jobs, pitr
+from dynalsm.model.backup import new_id
 from dynalsm.model.backup_file import BLOCK_BYTES, BLOCK_ITEMS
 from dynalsm.model.buckets import Bucket, joined
 from dynalsm.model.catalog import TableHandle
@@ -373,6 +374,38 @@ def _iso(seconds: float) -> str:
 def start(database: Any, record: dict[str, Any], snapshot: Any) -> Job:
     """Start an export. `snapshot` is that of the record's number, None for an earlier moment."""
     return jobs.of(database).start(KIND, record["arn"].rpartition("/")[2], record, snapshot)
+
+
+def write_now(
+    database: Any,
+    handle: TableHandle,
+    bucket: Bucket,
+    kind: str,
+    moment: float | None = None,
+) -> Totals:
+    """Write a full export while the caller waits; no record is kept of it.
+
+    Without a moment it is of now, and the table needs no point-in-time recovery.
+    Raises: pitr.NotRestorable.
+    """
+    now = database.settings.clock()
+    record = {
+        "arn": f"{handle.arn}/export/{new_id(now)}",
+        "started_at": now,
+        "export_time": now if moment is None else moment,
+        "bucket": os.path.basename(bucket.root),
+        **dict.fromkeys(("prefix", "filter", "sse_key")),
+        "sse": "AES256",
+        "format": kind,
+        "type": FULL,
+    }
+    job = Job(jobs.of(database), KIND, "", record)
+    if moment is not None:
+        pitr.settle(database)
+        record["seqno"] = pitr.seqno_at(database, handle, moment)
+        return write(database, handle, bucket, record, job)
+    with database.engine.snapshot() as job.held:
+        return write(database, handle, bucket, record, job)
 
 
 def _run(database: Any, job: Job) -> None:

@@ -15,6 +15,7 @@ Thread safety: any thread.
 from __future__ import annotations
 
 import dataclasses
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -23,6 +24,7 @@ from dynalsm import errors
 from dynalsm.model import backup, jobs, pitr
 from dynalsm.model import schema as schemas
 from dynalsm.model.backup_file import BackupFile
+from dynalsm.model.handles import TableHandle
 from dynalsm.model.jobs import IN_PROGRESS, Job, Kind
 from dynalsm.model.new_tables import NewTable
 from dynalsm.model.schema import ACTIVE, TableSchema
@@ -61,6 +63,39 @@ def start(database: Any, schema: TableSchema, **source: Any) -> Job:
     new = _prepare(database, schema)
     record = {"schema": schemas.pack(schema), **source}
     return jobs.of(database).start(KIND, schema.name, record, new)
+
+
+def from_file(database: Any, path: str, target: str) -> Job:
+    """Restore a backup file that lies anywhere. Raises: KeyError when the name is taken."""
+    found = backup.read(path)
+    summary = {
+        "SourceBackupArn": found.arn,
+        "SourceTableArn": found.table_arn,
+        "RestoreDateTime": found.created_at,
+    }
+    return start(database, _plain(database, found.schema, target, summary), file=path)
+
+
+def to_seqno(database: Any, source: TableHandle, target: str, seqno: int) -> Job:
+    """Restore a table as it was at a sequence number, of a stream record for example.
+
+    Raises: pitr.NotRestorable; KeyError when the name is taken.
+    """
+    pitr.check_seqno(database, source, seqno)
+    summary = {"SourceTableArn": source.arn, "RestoreDateTime": database.settings.clock()}
+    schema = _plain(database, source.schema, target, summary)
+    return start(database, schema, table=source.schema.id, seqno=seqno)
+
+
+def _plain(database: Any, source: TableSchema, name: str, summary: dict[str, Any]) -> TableSchema:
+    """Return the schema of a restored table that differs in nothing it need not."""
+    return restored_schema(
+        source,
+        name=name,
+        id=str(uuid.uuid4()),
+        created_at=database.settings.clock(),
+        restored=summary,
+    )
 
 
 def _prepare(database: Any, schema: TableSchema) -> NewTable:

@@ -1,0 +1,306 @@
+"""Commands that move whole tables: backup, restore, recovery, export, import.
+
+PATH is a database directory; `backup`, `restore` of a backup and `recovery` also take the URL of an
+endpoint. A directory must not be open elsewhere: with a server on it, give the server's URL.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dynalsm.cli import output
+from dynalsm.cli.data import JsonOption, PathArgument, TableArgument, open_for_writing
+
+if TYPE_CHECKING:
+    from dynalsm.database import Database
+
+DirectoryArgument = Annotated[str, typer.Argument(help="Database directory.")]
+TimeOption = Annotated[
+    str | None, typer.Option(help="A moment: 2026-10-05T14:23:11 (UTC if nothing is said).")
+]
+EXTENSIONS = {".json": "DYNAMODB_JSON", ".jsonl": "DYNAMODB_JSON", ".ion": "ION", ".csv": "CSV"}
+COMPRESSIONS = {".gz": "GZIP", ".zst": "ZSTD", ".zstd": "ZSTD"}
+POLL_SECONDS = 0.1
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    for command in (backup, restore, recovery, export):
+        app.command()(command)
+    app.command("import")(import_)
+
+
+def backup(
+    path: PathArgument,
+    table: Annotated[str | None, typer.Argument(help="Table to back up; none: list.")] = None,
+    name: Annotated[str, typer.Option(help="Name of the new backup.")] = "backup",
+    delete: Annotated[str | None, typer.Option(help="Id or ARN of a backup to delete.")] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read every byte of the backups that are listed.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Back up a table, or list the backups."""
+    with open_for_writing(path) as database:
+        client = database.client
+        if delete is not None:
+            client.delete_backup(BackupArn=_arn_of(database, delete) or delete)
+        elif table is not None:
+            reply = client.create_backup(TableName=table, BackupName=name)
+            arn = reply["BackupDetails"]["BackupArn"]
+            described = _finished_backup(database, arn)
+            output.print_json(described) if json else output.console.print(
+                f"{arn}: {output.size_text(described['BackupSizeBytes'])}", soft_wrap=True
+            )
+        else:
+            _list_backups(database, verify, json)
+
+
+def _finished_backup(database: Database, arn: str) -> dict[str, Any]:
+    while True:
+        reply = database.client.describe_backup(BackupArn=arn)
+        details: dict[str, Any] = reply["BackupDescription"]["BackupDetails"]
+        if details["BackupStatus"] != "CREATING":
+            return details
+        time.sleep(POLL_SECONDS)
+
+
+def _list_backups(database: Database, verify: bool, json: bool) -> None:
+    found = _all_backups(database)
+    if verify:
+        from dynalsm.model import backup as backups
+        from dynalsm.model import backup_file
+
+        for summary in found:
+            path = backups.of(database).path(summary["BackupArn"].rpartition("/")[2])
+            with backup_file.BackupFile(path) as file:
+                file.verify()
+    if json:
+        for summary in found:
+            output.print_json(summary)
+    elif found:
+        rows = [
+            (
+                one["TableName"],
+                one["BackupName"],
+                one["BackupType"],
+                f"{one['BackupCreationDateTime']:%Y-%m-%d %H:%M:%S}",
+                output.size_text(one["BackupSizeBytes"]),
+                one["BackupArn"].rpartition("/")[2],
+            )
+            for one in found
+        ]
+        output.print_grid(("Table", "Name", "Kind", "Made", "Size", "Id"), rows)
+    else:
+        output.console.print("no backups")
+
+
+def _all_backups(database: Database) -> list[dict[str, Any]]:
+    pages = database.client.get_paginator("list_backups").paginate(BackupType="ALL")
+    return [summary for page in pages for summary in page["BackupSummaries"]]
+
+
+def _arn_of(database: Database, text: str) -> str | None:
+    """Return the ARN of a backup given by its ARN or id, None when there is no such id."""
+    if text.startswith("arn:"):
+        return text
+    arns = (str(summary["BackupArn"]) for summary in _all_backups(database))
+    return next((arn for arn in arns if arn.endswith(f"/backup/{text}")), None)
+
+
+def restore(
+    path: PathArgument,
+    source: Annotated[str, typer.Argument(help="Id of a backup, a backup file, or a table.")],
+    target: Annotated[str, typer.Argument(help="Name of the new table.")],
+    at: TimeOption = None,
+    sequence_number: Annotated[
+        int | None, typer.Option(help="A sequence number, as stream records have.")
+    ] = None,
+) -> None:
+    """Make a new table of a backup, or of a moment of a table with point-in-time recovery."""
+    with open_for_writing(path) as database:
+        arn = _arn_of(database, source)
+        if arn is not None:
+            database.client.restore_table_from_backup(TargetTableName=target, BackupArn=arn)
+        elif sequence_number is not None:
+            _restore_to_number(database, source, target, sequence_number)
+        elif Path(source).is_file():
+            from dynalsm.model import restore as restores
+
+            _wait_for_job(restores.from_file(database, str(Path(source).resolve()), target))
+        else:
+            moment = {"UseLatestRestorableTime": True} if at is None else _moment(at)
+            database.client.restore_table_to_point_in_time(
+                SourceTableName=source, TargetTableName=target, **moment
+            )
+        database.client.get_waiter("table_exists").wait(TableName=target)
+        items = database.client.describe_table(TableName=target)["Table"]["ItemCount"]
+    output.console.print(f"{target} restored: {int(items):,} items")
+
+
+def _restore_to_number(database: Database, source: str, target: str, number: int) -> None:
+    from dynalsm.model import pitr
+    from dynalsm.model import restore as restores
+
+    handle = database.catalog.get(source)
+    if handle is None:
+        raise ValueError(f"there is no table {source}")
+    # Streams write the engine's number with a 1 and zeros before it, 21 digits in all.
+    seqno = int(str(number)[1:]) if len(str(number)) == 21 else number
+    try:
+        _wait_for_job(restores.to_seqno(database, handle, target, seqno))
+    except pitr.NotRestorable:
+        raise ValueError(
+            f"{source} cannot be restored to {number}: point-in-time recovery does not reach it"
+        ) from None
+
+
+def _wait_for_job(job: Any) -> None:
+    job.done.wait()
+    if job.error is not None:
+        raise job.error
+
+
+def _moment(text: str) -> dict[str, Any]:
+    moment = datetime.fromisoformat(text)
+    return {"RestoreDateTime": moment if moment.tzinfo else moment.replace(tzinfo=UTC)}
+
+
+def recovery(
+    path: PathArgument,
+    table: TableArgument,
+    on: Annotated[
+        bool | None, typer.Option("--on/--off", help="Turn it on or off; neither: show it.")
+    ] = None,
+    days: Annotated[int | None, typer.Option(help="How far back, 1 to 35 days.")] = None,
+) -> None:
+    """Show or change the point-in-time recovery of a table."""
+    with open_for_writing(path) as database:
+        if on is not None or days is not None:
+            wanted: dict[str, Any] = {"PointInTimeRecoveryEnabled": on is not False}
+            if days is not None:
+                wanted["RecoveryPeriodInDays"] = days
+            database.client.update_continuous_backups(
+                TableName=table, PointInTimeRecoverySpecification=wanted
+            )
+        reply = database.client.describe_continuous_backups(TableName=table)
+    shown = reply["ContinuousBackupsDescription"]["PointInTimeRecoveryDescription"]
+    text = f"{table}: {shown['PointInTimeRecoveryStatus']}"
+    if "EarliestRestorableDateTime" in shown:
+        earliest, latest = shown["EarliestRestorableDateTime"], shown["LatestRestorableDateTime"]
+        text += f", from {earliest:%Y-%m-%d %H:%M:%S} to {latest:%Y-%m-%d %H:%M:%S}"
+    output.console.print(text)
+
+
+def export(
+    path: DirectoryArgument,
+    table: TableArgument,
+    directory: Annotated[Path, typer.Argument(help="Where to; made when missing.")],
+    format_: Annotated[str, typer.Option("--format", help="json or ion.")] = "json",
+    at: TimeOption = None,
+) -> None:
+    """Write a table as files in the layout of DynamoDB's exports."""
+    import dynalsm
+    from dynalsm.model import exports, pitr
+    from dynalsm.model.buckets import Bucket
+
+    kinds = {"json": "DYNAMODB_JSON", "ion": "ION"}
+    if format_ not in kinds:
+        raise ValueError(f"--format is json or ion, not {format_}")
+    directory.mkdir(parents=True, exist_ok=True)
+    moment = None if at is None else _moment(at)["RestoreDateTime"].timestamp()
+    with dynalsm.open(path, create=False) as database:
+        handle = database.catalog.get(table)
+        if handle is None:
+            raise ValueError(f"there is no table {table}")
+        bucket = Bucket(str(directory.resolve()))
+        try:
+            totals = exports.write_now(database, handle, bucket, kinds[format_], moment)
+        except pitr.NotRestorable:
+            raise ValueError(f"{table} at {at}: point-in-time recovery does not reach it") from None
+    output.console.print(f"{totals.items:,} items, {directory / totals.manifest}", soft_wrap=True)
+
+
+def import_(
+    path: Annotated[str, typer.Argument(help="Database directory; made when missing.")],
+    table: Annotated[str, typer.Argument(help="Name of the new table.")],
+    source: Annotated[Path, typer.Argument(help="A file, or a directory such as of an export.")],
+    key: Annotated[
+        list[str], typer.Option(help="Key attribute and type, pk:S; twice with a sort key.")
+    ],
+    format_: Annotated[
+        str | None, typer.Option("--format", help="json, ion or csv; by default seen from names.")
+    ] = None,
+    compression: Annotated[
+        str | None, typer.Option(help="none, gzip or zstd; by default seen from names.")
+    ] = None,
+    delimiter: Annotated[str | None, typer.Option(help="Of CSV; by default a comma.")] = None,
+    header: Annotated[str | None, typer.Option(help="Of CSV without one: a,b,c.")] = None,
+) -> None:
+    """Make a new table of files: DynamoDB JSON, Ion or CSV; plain, gzip or zstd."""
+    import dynalsm
+
+    source = source.resolve(strict=True)
+    found_format, found_compression = _seen(source)
+    kind = EXTENSIONS.get(f".{format_}") if format_ else found_format
+    if kind is None:
+        raise ValueError("say --format: json, ion or csv")
+    csv = {"Delimiter": delimiter, "HeaderList": header.split(",") if header else None}
+    csv = {name: value for name, value in csv.items() if value is not None}
+    bucket, prefix = (source, "") if source.is_dir() else (source.parent, source.name)
+    with dynalsm.open(path, bucket_root=str(bucket.parent)) as database:
+        reply = database.client.import_table(
+            S3BucketSource={"S3Bucket": bucket.name, "S3KeyPrefix": prefix},
+            InputFormat=kind,
+            InputCompressionType=(compression or found_compression).upper(),
+            TableCreationParameters=_creation(table, key),
+            **({"InputFormatOptions": {"Csv": csv}} if csv else {}),
+        )
+        described = reply["ImportTableDescription"]
+        with output.console.status("importing"):
+            while described["ImportStatus"] == "IN_PROGRESS":
+                time.sleep(POLL_SECONDS)
+                reply = database.client.describe_import(ImportArn=described["ImportArn"])
+                described = reply["ImportTableDescription"]
+    output.console.print(f"{table}: {int(described['ImportedItemCount']):,} items imported")
+    if described["ImportStatus"] != "COMPLETED":
+        output.fail(
+            f"{described['FailureMessage']} ({int(described['ErrorCount']):,} errors; see "
+            f"{described['CloudWatchLogGroupArn']})"
+        )
+        raise typer.Exit(1)
+
+
+def _seen(source: Path) -> tuple[str | None, str]:
+    """Return (format, compression) as the names of files tell them."""
+    files = [source] if source.is_file() else sorted(source.rglob("*"))
+    skipped = ("manifest-", "_started")
+    for file in files:
+        if not file.is_file() or file.name.startswith(skipped):
+            continue
+        compression = COMPRESSIONS.get(file.suffix.lower())
+        name = file.with_suffix("") if compression else file
+        return EXTENSIONS.get(name.suffix.lower()), compression or "NONE"
+    return None, "NONE"
+
+
+def _creation(table: str, key: list[str]) -> dict[str, Any]:
+    parts = [part.rpartition(":") for part in key]
+    if not 1 <= len(parts) <= 2 or any(kind not in ("S", "N", "B") for _, _, kind in parts):
+        raise ValueError("--key is an attribute and its type, such as pk:S; at most twice")
+    return {
+        "TableName": table,
+        "AttributeDefinitions": [
+            {"AttributeName": name, "AttributeType": kind} for name, _, kind in parts
+        ],
+        "KeySchema": [
+            {"AttributeName": name, "KeyType": role}
+            for (name, _, _), role in zip(parts, ("HASH", "RANGE"), strict=False)
+        ],
+        "BillingMode": "PAY_PER_REQUEST",
+    }
