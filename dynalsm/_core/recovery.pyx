@@ -387,6 +387,8 @@ def replay_logs(Engine engine not None):
     for each in numbers:
         if each not in kept:             # behind a gap, or never begun: not part of the prefix
             files.remove_file(log_path(directory, each))
+    # What was read counts as durable from here on: so must the logs' names.
+    files.sync_directory(directory)
     start_log(
         engine, number, last.number if last is not None else 0,
         last.size if last is not None else 0, engine.core.last_seqno
