@@ -313,6 +313,42 @@ def test_overrides(db: Database) -> None:
     assert "BillingModeSummary" not in described
 
 
+def test_vector_indexes_are_restored(db: Database) -> None:
+    definition = {
+        "IndexName": "by-v",
+        "VectorAttribute": {"AttributeName": "v"},
+        "Dimensions": 2,
+        "DistanceFunction": "COSINE",
+        "Projection": {"ProjectionType": "ALL"},
+    }
+    db.call("CreateTable", table("Songs", "p s", "p:S s:N", VectorIndexes=[definition]))
+    for number in range(4):
+        put(db, number, "Songs", v={"L": [N(1), N(number)]})
+    arn = create(db, TableName="Songs")
+    described = db.call("DescribeBackup", {"BackupArn": arn})["BackupDescription"]
+    assert described["SourceTableFeatureDetails"]["VectorIndexes"] == [definition]
+    restore(db, arn)
+    search = {"IndexName": "by-v", "SearchVector": [N(1), N(2)], "TopK": 4}
+    found, wanted = (
+        db.call("SearchVectors", {"TableName": name, **search})["SearchResults"]
+        for name in ("Again", "Songs")
+    )
+    assert found == wanted
+    assert len(found) == 4
+    put(db, 9, "Again", v={"L": [N(1), N(2)]})
+    best = db.call("SearchVectors", {"TableName": "Again", **search})["SearchResults"][0]
+    assert best["Score"] == pytest.approx(0, abs=1e-6)
+    restore(db, arn, "Less", VectorIndexOverride=[])
+    assert "VectorIndexes" not in db.call("DescribeTable", {"TableName": "Less"})["Table"]
+    call = {"TargetTableName": "More", "BackupArn": arn}
+    other = {**definition, "Dimensions": 3}
+    text = refused(db, "RestoreTableFromBackup", VectorIndexOverride=[other], **call)
+    assert "Index by-v does not match a secondary index" in text
+    units = {"ReadCapacityUnits": 1, "WriteCapacityUnits": 1}
+    billing = {"BillingModeOverride": "PROVISIONED", "ProvisionedThroughputOverride": units}
+    assert "PAY_PER_REQUEST" in refused(db, "RestoreTableFromBackup", **billing, **call)
+
+
 @pytest.mark.parametrize(
     ("call", "text"),
     [
@@ -412,8 +448,10 @@ def enable(db: Database, name: str = "Music", **specification: Any) -> dict[str,
 def recovery(db: Database, name: str = "Music") -> dict[str, Any]:
     reply = db.call("DescribeContinuousBackups", {"TableName": name})
     described: dict[str, Any] = reply["ContinuousBackupsDescription"]
-    assert described["ContinuousBackupsStatus"] == "ENABLED"
-    return described["PointInTimeRecoveryDescription"]
+    recovery_described: dict[str, Any] = described["PointInTimeRecoveryDescription"]
+    status = recovery_described["PointInTimeRecoveryStatus"]
+    assert described["ContinuousBackupsStatus"] == status  # what there is to restore
+    return recovery_described
 
 
 def restore_to(db: Database, target: str = "Again", **call: Any) -> dict[str, Any]:
