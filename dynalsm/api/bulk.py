@@ -136,12 +136,17 @@ def _described(record: dict[str, Any]) -> dict[str, Any]:
 def _usage(record: dict[str, Any]) -> dict[str, Any]:
     usage = record.get("usage") or {"table": 0}
     local, global_ = usage.get("LSI") or {}, usage.get("GSI") or {}
+    vectors = usage.get("VECTOR") or {}
     described: dict[str, Any] = {
         "TableName": record["table_name"],
-        "BulkPutBytes": usage["table"] + sum(local.values()) + sum(global_.values()),
+        "BulkPutBytes": sum((usage["table"], *local.values(), *global_.values())),
         "Table": {"BulkPutBytes": usage["table"]},
     }
     for member, sizes in (("LocalSecondaryIndexes", local), ("GlobalSecondaryIndexes", global_)):
         if sizes:
             described[member] = {name: {"BulkPutBytes": size} for name, size in sizes.items()}
+    if vectors:
+        described["VectorIndexes"] = {
+            name: {"BulkPutVectorBytes": size} for name, size in vectors.items()
+        }
     return described

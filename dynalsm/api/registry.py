@@ -35,8 +35,9 @@ MODULES: dict[str, str] = {
     "replication": "CreateGlobalTable DescribeGlobalTable DescribeGlobalTableSettings "
     "ListGlobalTables UpdateGlobalTable UpdateGlobalTableSettings "
     "DescribeTableReplicaAutoScaling UpdateTableReplicaAutoScaling",
-    "backups": "CreateBackup DescribeBackup ListBackups DeleteBackup RestoreTableFromBackup "
-    "DescribeContinuousBackups UpdateContinuousBackups RestoreTableToPointInTime",
+    "backups": "CreateBackup DescribeBackup ListBackups DeleteBackup DescribeContinuousBackups "
+    "UpdateContinuousBackups",
+    "restores": "RestoreTableFromBackup RestoreTableToPointInTime",
     "transfers": "ExportTableToPointInTime DescribeExport ListExports ImportTable DescribeImport "
     "ListImports",
     "bulk": "StartBulkPutItems DescribeBulkOperation ListBulkOperations CancelBulkOperation",
