@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 # Statements are let through as far as they read: see _NoWrites.
 READS = frozenset(
-    "GetItem BatchGetItem TransactGetItems Query Scan ExecuteStatement BatchExecuteStatement "
-    "ExecuteTransaction DescribeTable ListTables".split()
+    "GetItem BatchGetItem TransactGetItems Query Scan SearchVectors ExecuteStatement "
+    "BatchExecuteStatement ExecuteTransaction DescribeTable ListTables".split()
 )
 
 
