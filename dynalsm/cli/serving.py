@@ -58,6 +58,10 @@ def serve(options: argparse.Namespace) -> None:
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     # Everything that can be wrong on the command line is looked at before the database opens.
+    if "://" in options.path:
+        raise ServeError(f"{options.path} is an address; serve takes a database directory")
+    if not 0 <= options.port <= 65535:
+        raise ServeError(f"there is no port {options.port}: give 0 to 65535")
     verifier = Verifier(load_keys(options.auth)) if options.auth is not None else None
     check_host(options.host, verifier, options.allow_anonymous)
     if (options.tls_cert is None) != (options.tls_key is None):
