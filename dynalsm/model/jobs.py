@@ -88,8 +88,8 @@ class Job:
 
     def finish(self, status: str, **changes: Any) -> None:
         """Note how the job ended."""
-        clock = self._jobs.settings.clock
-        self.update(status=status, ended_at=clock(), **self.progress, **changes)
+        end = {"status": status, "ended_at": self._jobs.settings.clock()}
+        self.update(**{**self.progress, **changes, **end})
 
     def forget(self) -> None:
         """Remove the record: nothing is left to be shown."""
@@ -114,8 +114,9 @@ class Jobs:
         return self._run(kind, name, record, held)
 
     def wait(self, job: Job) -> None:
-        """Wait for a small job to end. Raises: what it failed with, unless its record says so."""
-        if job.done.wait(self.settings.job_wait_seconds) and job.error is not None:
+        """Wait for a small job to end. Raises: what it failed with, unless a record says so."""
+        is_over = job.done.wait(self.settings.job_wait_seconds)
+        if is_over and job.error and self.catalog.read(job.kind.name, job.name) is None:
             raise job.error
 
     def resume(self, *kinds: Kind) -> None:

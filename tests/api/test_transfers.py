@@ -586,6 +586,25 @@ def test_records_that_are_no_items_are_logged(db: Database, root: Path) -> None:
         assert fragment in text
 
 
+def test_imports_of_thousands_show_progress_and_end(db: Database, root: Path) -> None:
+    lines = (json.dumps({"Item": {"p": S("x"), "s": N(number)}}) for number in range(2500))
+    (root / "out" / "data").write_text("\n".join(lines))
+    made = load(db)
+    assert (made["ImportStatus"], made["ProcessedItemCount"]) == ("COMPLETED", 2500)
+
+
+def test_an_unexpected_failure_is_told_by_the_status(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*arguments: Any) -> Any:
+        raise errors.StorageError("something broke")
+
+    monkeypatch.setattr(exports, "write", broken)
+    described = export(db)
+    assert (described["ExportStatus"], described["FailureCode"]) == ("FAILED", "InternalError")
+    assert "something broke" in described["FailureMessage"]
+
+
 def test_a_broken_object_counts_once_and_the_next_is_read(db: Database, root: Path) -> None:
     line = b'{"Item":{"p":{"S":"x"},"s":{"N":"1"}}}\n'
     (root / "out" / "a.gz").write_bytes(gzip.compress(line * 3)[:-9])
