@@ -27,7 +27,11 @@ TableArgument = Annotated[str, typer.Argument(help="Table name.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON lines for machines.")]
 NamesOption = Annotated[str | None, typer.Option(help='JSON: {"#n": "Name"}.')]
 ValuesOption = Annotated[str | None, typer.Option(help='JSON: {":v": 1}.')]
-LimitOption = Annotated[int, typer.Option(help="Most items to print.")]
+SHOWN_ITEMS = 50  # in a table for people, unless --limit says otherwise
+LimitOption = Annotated[
+    int | None,
+    typer.Option(min=1, help=f"Most items to print; {SHOWN_ITEMS}, or all with --json or --typed."),
+]
 FilterOption = Annotated[str | None, typer.Option("--filter", help="FilterExpression.")]
 IndexOption = Annotated[str | None, typer.Option(help="Index name.")]
 ProjectionOption = Annotated[str | None, typer.Option(help="ProjectionExpression.")]
@@ -158,8 +162,9 @@ def query(
     projection: ProjectionOption = None,
     names: NamesOption = None,
     values: ValuesOption = None,
-    limit: LimitOption = 50,
+    limit: LimitOption = None,
     json: JsonOption = False,
+    typed: TypedOption = False,
 ) -> None:
     """Print the items of one partition key, in the order of the sort key."""
     request = _read_request(index, filter_, projection, names, values)
@@ -174,7 +179,7 @@ def query(
             request["KeyConditionExpression"] = _equals(target, schema[0], value)
         else:
             raise ValueError("query needs the partition key's VALUE or --key-condition")
-        _print_found(target.query_items(**request), schema, limit, json)
+        _print_found(target.query_items(**request), schema, limit, json, typed)
 
 
 def scan(
@@ -185,30 +190,40 @@ def scan(
     projection: ProjectionOption = None,
     names: NamesOption = None,
     values: ValuesOption = None,
-    limit: LimitOption = 50,
+    limit: LimitOption = None,
     json: JsonOption = False,
+    typed: TypedOption = False,
 ) -> None:
     """Print the items of a whole table or index."""
     request = _read_request(index, filter_, projection, names, values)
     with open_for_reading(path) as database:
         target = database.Table(table)
-        _print_found(target.scan_items(**request), _schema(target, index), limit, json)
+        _print_found(target.scan_items(**request), _schema(target, index), limit, json, typed)
 
 
 def _print_found(
-    found: Iterator[dict[str, Any]], schema: list[str], limit: int, json: bool
+    found: Iterator[dict[str, Any]], schema: list[str], limit: int | None, json: bool, typed: bool
 ) -> None:
+    """Lines for machines (typed: DynamoDB JSON, which loses nothing), or a table for people."""
+    if typed:
+        from dynalsm.values import encode_native_item, json_item_text
+
+        for item in itertools.islice(found, limit):
+            text = json_item_text(encode_native_item(item))
+            sys.stdout.write(text.decode() + "\n")
+        return
     if json:
         for item in itertools.islice(found, limit):
             output.print_json(item)
         return
-    items = list(itertools.islice(found, limit))
+    shown = SHOWN_ITEMS if limit is None else limit
+    items = list(itertools.islice(found, shown))
     if not items:
         output.console.print("no items")
         return
     output.print_items(items, schema)
-    if len(items) == limit and next(found, None) is not None:
-        output.console.print(f"the first {limit:,}; --limit shows more")
+    if len(items) == shown and next(found, None) is not None:
+        output.console.print(f"the first {shown:,}; --limit shows more")
 
 
 def _read_request(

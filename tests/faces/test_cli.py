@@ -184,3 +184,36 @@ def test_sizes_and_times_for_people() -> None:
     ]  # fmt: skip
     assert output.cell_text("[red]x") == r"\[red]x"
     assert len(output.cell_text("x" * 100)) == 60
+
+
+def test_typed_lines_lose_nothing_and_stop_nowhere(tmp_path: Path) -> None:
+    # More items than a table for people shows, and the types that plain JSON cannot tell apart.
+    with dynalsm.open(tmp_path / "one.db") as db:
+        table = db.create_table(
+            TableName="Things",
+            KeySchema=[{"AttributeName": "k", "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": "k", "AttributeType": "S"}],
+            BillingMode="PAY_PER_REQUEST",
+        )
+        with table.batch_writer() as batch:
+            for number in range(70):
+                batch.put_item(
+                    Item={"k": f"{number}", "n": 2**70 + number, "s": {"a"}, "b": b"\x00\xff"}
+                )
+        expected = sorted(table.scan_items(), key=lambda item: item["k"])
+    lines = run_cli("scan", tmp_path / "one.db", "Things", "--typed").stdout.splitlines()
+    assert len(lines) == len(run_cli(
+        "scan", tmp_path / "one.db", "Things", "--json"
+    ).stdout.splitlines()) == 70
+    with dynalsm.open(tmp_path / "two.db") as db:
+        db.create_table(
+            TableName="Things",
+            KeySchema=[{"AttributeName": "k", "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": "k", "AttributeType": "S"}],
+            BillingMode="PAY_PER_REQUEST",
+        )
+    (tmp_path / "lines").write_text("\n".join(lines))
+    put = run_cli("put", tmp_path / "two.db", "Things", f"@{tmp_path / 'lines'}", "--typed")
+    assert put.returncode == 0, put.stderr
+    with dynalsm.open(tmp_path / "two.db") as db:
+        assert sorted(db.Table("Things").scan_items(), key=lambda item: item["k"]) == expected
