@@ -31,6 +31,7 @@ Thread safety: none; the caller holds the engine's lock for trees and versions.
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import re
 import struct
@@ -487,7 +488,9 @@ def _was_current(directory: str, number: int) -> bool:
 
 def _holds_data(directory: str) -> bool:
     """Whether there is a table, or a log with a record: creation was over then."""
-    for root, _, names in os.walk(directory, onerror=_reraise):
+    places = [os.path.join(directory, name) for name in ("wal", "data")]
+    walks = [os.walk(place, onerror=_reraise) for place in places if os.path.isdir(place)]
+    for root, _, names in itertools.chain(*walks):
         for name in names:
             if name.endswith(".sst"):
                 return True

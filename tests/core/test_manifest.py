@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 import struct
+from pathlib import Path
 
 import crc32c
 import msgpack
@@ -788,3 +789,13 @@ def check_not_older(edits, promised, acknowledged):
         bases = [state[0] for _, state in acknowledged]
         later = bases[bases.index(promised[0]) :]
         assert edits[0] in later or edits[0].get("of") is not None
+
+
+def test_directory_that_holds_a_database_deeper_down_is_not_a_damaged_one(tmp_path: Path) -> None:
+    # The parent of a database, opened by mistake: no CURRENT is missing here.
+    from dynalsm._core import Engine
+
+    Engine.open(tmp_path / "project" / "shop.db").close()
+    assert Manifest.load(str(tmp_path / "project")) is None
+    with pytest.raises(errors.FormatError, match="choose an empty directory"):
+        Engine.open(tmp_path / "project")
