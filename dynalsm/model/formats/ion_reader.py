@@ -20,16 +20,29 @@ from dynalsm import values
 # Deeper than any item may be: the item's own check speaks of 32.
 DEPTH_MAX: Final = 64
 
-_SPACE = re.compile(r"(?:[ \t\r\n\v\f]+|//[^\r\n]*|/\*.*?\*/)*", re.S)
-_STRING = re.compile(r'"([^"\\\n]*(?:\\.[^"\\\n]*)*)"', re.S)
-_LONG_STRING = re.compile(r"'''([^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*)'''", re.S)
-_QUOTED = re.compile(r"'([^'\\\n]*(?:\\.[^'\\\n]*)*)'", re.S)
-_WORD = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
-_NUMBER = re.compile(
-    r"-?(?:0[xX][0-9a-fA-F_]+|0[bB][01_]+|[0-9][0-9_]*(?:\.[0-9_]*)?(?:[dDeE][+-]?[0-9]+)?)"
+# Kinds of tokens: the groups of _TOKEN.
+_MARK, _STRING, _LONG, _QUOTED, _BLOB, _NUMBER, _NULL, _WORD, _END = range(1, 10)
+_SPACE = r"[ \t\r\n\v\f]*(?:(?://[^\r\n]*|/\*(?s:.*?)\*/)[ \t\r\n\v\f]*)*"
+_TOKEN = re.compile(
+    _SPACE
+    + r"(?:"
+    + "|".join(
+        (
+            r"(::|[:,}\[\]]|\{(?!\{))",
+            r'"([^"\\\n]*(?:\\(?s:.)[^"\\\n]*)*)"',
+            r"'''([^'\\]*(?:(?:\\(?s:.)|'(?!''))[^'\\]*)*)'''",
+            r"'(?!'')([^'\\\n]*(?:\\(?s:.)[^'\\\n]*)*)'",
+            r"\{\{([A-Za-z0-9+/=\s]*)\}\}",
+            r"(-?(?:0[xX][0-9a-fA-F_]+|0[bB][01_]+|[0-9][0-9_]*(?:\.[0-9_]*)?(?:[dDeE][+-]?[0-9]+)?)"
+            r"(?=[\s,\]})]|//|/\*|\Z))",
+            r"(null(?:\.[a-z]+)?(?![A-Za-z0-9_$.]))",
+            r"([A-Za-z_$][A-Za-z0-9_$]*)",
+            r"(\Z)",
+        )
+    )
+    + ")"
 )
-_BLOB = re.compile(r"\{\{([A-Za-z0-9+/=\s]*)\}\}")
-_NULL = re.compile(r"null(?:\.[a-z]+)?(?![A-Za-z0-9_$])")
+_SPACES = re.compile(_SPACE)
 _ESCAPE = re.compile(
     r"\\(?:(\r\n|\r|\n)|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.S
 )
@@ -39,7 +52,6 @@ _ESCAPES = dict(zip("abtnfrv0", "\a\b\t\n\f\r\v\0", strict=True)) | {
 _SETS = {"$dynamodb_SS": str, "$dynamodb_NS": Decimal, "$dynamodb_BS": bytes}
 _VERSION = "$ion_1_0"
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_END = re.compile(r"(?=[\s,\]})]|//|/\*|$)")
 
 
 class IonProblem(ValueError):
@@ -54,7 +66,7 @@ def parse(text: str) -> list[Any]:
     """Return the top-level values of a text. Raises: IonProblem; Incomplete when more may come."""
     reader = _Reader(text)
     found = []
-    while not reader.at_end():
+    while reader.kind != _END:
         value = reader.value(0)
         if value is not _SKIPPED:
             found.append(value)
@@ -65,183 +77,162 @@ _SKIPPED: Final = object()
 
 
 class _Reader:
-    """A place in a text."""
+    """A place in a text: `kind` and `token` are what comes next."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._place = 0
+        self.kind = 0
+        self.token = ""
+        self._next()
 
-    def at_end(self) -> bool:
-        """Skip white space and comments; return whether nothing follows."""
-        self._skip()
-        return self._place >= len(self._text)
+    def _next(self) -> None:
+        """Go on to the next token."""
+        found = _TOKEN.match(self._text, self._place)
+        if found is None:
+            raise self._unreadable()
+        self._place = found.end()
+        self.kind = kind = found.lastindex or _END
+        self.token = found[kind]
 
     def value(self, depth: int) -> Any:
         """Read one value with its annotations."""
+        kind, token = self.kind, self.token
+        if kind in (_WORD, _QUOTED):
+            return self._named(depth)
+        if kind == _STRING:
+            self._next()
+            return _unescape(token)
+        if kind == _NUMBER:
+            self._next()
+            return _number(token)
+        if kind == _NULL:
+            self._next()
+            return None
+        if kind == _BLOB:
+            self._next()
+            return _blob(token)
+        if kind == _LONG:
+            return self._long_string()
         if depth > DEPTH_MAX:
             raise IonProblem(f"values are nested deeper than {DEPTH_MAX} levels")
-        annotations = []
-        while (name := self._annotation()) is not None:
-            annotations.append(name)
-        read = self._plain(depth)
+        if token == "{":
+            return self._struct(depth)
+        if token == "[":
+            return self._list(depth)
+        raise self._unexpected("a value")
+
+    def _named(self, depth: int) -> Any:
+        """Read what begins with a name: an annotated value, a bool, the version marker."""
+        annotations: list[str] = []
+        while self.kind in (_WORD, _QUOTED):
+            kind, name = self.kind, self.token
+            self._next()
+            if self.token != "::" or self.kind != _MARK:
+                if annotations or kind == _QUOTED:
+                    return self._annotated(annotations, _word(name, kind, 1))
+                return _word(name, kind, depth)
+            annotations.append(_unescape(name))
+            self._next()
+        return self._annotated(annotations, self.value(depth))
+
+    def _annotated(self, annotations: list[str], read: Any) -> Any:
         wanted = [_SETS[name] for name in annotations if name in _SETS]
         return _as_set(read, wanted[0]) if wanted else read
 
-    def _annotation(self) -> str | None:
-        """Read `name::` if that is what follows."""
-        start = self._place
-        self._skip()
-        name = None
-        if self._ahead("'") and not self._ahead("'''"):
-            name = _unescape(self._match(_QUOTED, "a quoted symbol")[1])
-        elif (found := _WORD.match(self._text, self._place)) is not None:
-            name = found[0]
-            self._place = found.end()
-        if name is not None:
-            self._skip()
-            if self._take("::"):
-                return name
-        self._place = start
-        return None
-
-    def _plain(self, depth: int) -> Any:
-        self._skip()
-        first = self._text[self._place : self._place + 1]
-        if first == "{":
-            return self._blob() if self._ahead("{{") else self._struct(depth)
-        if first == "[":
-            return self._list(depth)
-        if first == '"':
-            return _unescape(self._match(_STRING, "a string")[1])
-        if self._ahead("'''"):
-            return self._long_string()
-        if first.isdigit() or first == "-":
-            return self._number()
-        if first == "":
-            raise Incomplete("the text ends where a value should be")
-        return self._word(depth)
-
-    def _word(self, depth: int) -> Any:
-        if (found := _NULL.match(self._text, self._place)) is not None:
-            self._place = found.end()
-            return None
-        found = _WORD.match(self._text, self._place)
-        word = found[0] if found is not None else ""
-        if found is not None and word in ("true", "false"):
-            self._place = found.end()
-            return word == "true"
-        if found is not None and word == _VERSION and depth == 0:
-            self._place = found.end()
-            return _SKIPPED
-        shown = self._text[self._place : self._place + 20]
-        raise IonProblem(f"no attribute value can hold this: {shown!r}")
-
     def _struct(self, depth: int) -> dict[str, Any]:
-        self._place += 1
+        self._next()
         members: dict[str, Any] = {}
-        while not self._closes("}"):
+        while not self._takes("}"):
             name = self._name()
-            self._skip()
-            if not self._take(":"):
+            if not self._takes(":"):
                 raise self._unexpected("':' after a field's name")
             if name in members:
                 raise IonProblem(f"the field {name!r} comes twice")
             members[name] = self.value(depth + 1)
-            self._separate("}")
+            if not self._takes(",") and not self._is("}"):
+                raise self._unexpected("',' or '}'")
         return members
 
     def _name(self) -> str:
-        self._skip()
-        if self._ahead('"'):
-            return _unescape(self._match(_STRING, "a field's name")[1])
-        if self._ahead("'''"):
+        kind, token = self.kind, self.token
+        if kind == _LONG:
             return self._long_string()
-        if self._ahead("'"):
-            return _unescape(self._match(_QUOTED, "a field's name")[1])
-        return self._match(_WORD, "a field's name")[0]
+        if kind not in (_WORD, _QUOTED, _STRING):
+            raise self._unexpected("a field's name")
+        self._next()
+        return _unescape(token)
 
     def _list(self, depth: int) -> list[Any]:
-        self._place += 1
+        self._next()
         members = []
-        while not self._closes("]"):
+        while not self._takes("]"):
             members.append(self.value(depth + 1))
-            self._separate("]")
+            if not self._takes(",") and not self._is("]"):
+                raise self._unexpected("',' or ']'")
         return members
-
-    def _closes(self, bracket: str) -> bool:
-        if self.at_end():
-            raise Incomplete(f"{bracket!r} is missing")
-        return self._take(bracket)
-
-    def _separate(self, bracket: str) -> None:
-        """Skip the comma behind a member; before the closing bracket there may be none."""
-        if self.at_end():
-            raise Incomplete(f"{bracket!r} is missing")
-        if not self._take(",") and not self._ahead(bracket):
-            raise self._unexpected(f"',' or {bracket!r}")
-
-    def _blob(self) -> bytes:
-        if (found := _BLOB.match(self._text, self._place)) is None:
-            if "}}" in self._text[self._place :]:
-                raise IonProblem("a blob is base64; clobs are no attribute values")
-            raise Incomplete("a blob does not end")
-        self._place = found.end()
-        try:
-            return base64.b64decode("".join(found[1].split()), validate=True)
-        except ValueError:
-            raise IonProblem(f"this blob is no base64: {found[1][:40]!r}") from None
 
     def _long_string(self) -> str:
         parts = []
-        while self._ahead("'''"):
-            text = self._match(_LONG_STRING, "a long string")[1]
-            parts.append(_unescape(text.replace("\r\n", "\n").replace("\r", "\n")))
-            self._skip()
+        while self.kind == _LONG:
+            parts.append(_unescape(self.token.replace("\r\n", "\n").replace("\r", "\n")))
+            self._next()
         return "".join(parts)
 
-    def _number(self) -> Decimal:
-        text = self._match(_NUMBER, "a number")[0]
-        if _END.match(self._text, self._place) is None:
-            raise self._unexpected("the end of a number")
-        plain = text.replace("_", "").replace("d", "E").replace("D", "E")
-        if re.match("-?0[xXbB]", plain):
-            plain = str(int(text.replace("_", ""), 0))
-        return values.parse_number(plain.replace(".E", "E").rstrip("."))
+    def _is(self, mark: str) -> bool:
+        return self.kind == _MARK and self.token == mark
 
-    # The text.
-
-    def _skip(self) -> None:
-        found = _SPACE.match(self._text, self._place)
-        assert found is not None
-        self._place = found.end()
-        if self._ahead("/*"):
-            raise Incomplete("a comment does not end")
-
-    def _ahead(self, text: str) -> bool:
-        return self._text.startswith(text, self._place)
-
-    def _take(self, text: str) -> bool:
-        if self._ahead(text):
-            self._place += len(text)
+    def _takes(self, mark: str) -> bool:
+        """Return whether a mark comes next, and step over it."""
+        if self.kind == _MARK and self.token == mark:
+            self._next()
             return True
         return False
 
-    def _match(self, pattern: re.Pattern[str], what: str) -> re.Match[str]:
-        found = pattern.match(self._text, self._place)
-        if found is None:
-            raise self._unexpected(what)
-        self._place = found.end()
-        return found
-
     def _unexpected(self, wanted: str) -> IonProblem:
-        rest = self._text[self._place : self._place + 20]
-        if not rest:
-            return Incomplete(f"{wanted} is missing")
-        # What opens here may go on in the next line: a long string always, others when a
-        # backslash hides the line's end.
+        if self.kind == _END:
+            return Incomplete(f"{wanted} is missing: the text ends")
+        return IonProblem(f"{wanted} is expected, not {self.token[:20]!r}")
+
+    def _unreadable(self) -> IonProblem:
+        """Return the problem with a place where no token begins."""
+        found = _SPACES.match(self._text, self._place)
+        assert found is not None
+        rest = self._text[found.end() :]
+        # What opens here may go on in the next line: always, or when a backslash hides the end.
         goes_on = self._text.rstrip("\r\n").endswith("\\") and rest[0] in "\"'"
-        kind = Incomplete if goes_on or rest.startswith("'''") else IonProblem
-        return kind(f"{wanted} is expected at {rest!r}")
+        if (
+            goes_on
+            or rest.startswith(("'''", "/*"))
+            or (rest.startswith("{{") and "}}" not in rest)
+        ):
+            return Incomplete(f"the text ends inside {rest[:20]!r}")
+        return IonProblem(f"no attribute value can hold this: {rest[:20]!r}")
+
+
+def _word(name: str, kind: int, depth: int) -> Any:
+    if kind == _WORD:
+        if name in ("true", "false"):
+            return name == "true"
+        if name == _VERSION and depth == 0:
+            return _SKIPPED
+    raise IonProblem(f"no attribute value can hold this: {name[:20]!r}")
+
+
+def _number(text: str) -> Decimal:
+    if "_" in text or "x" in text or "X" in text or "b" in text or "B" in text:
+        text = text.replace("_", "")
+        if re.match("-?0[xXbB]", text):
+            text = str(int(text, 0))
+    plain = text.replace("d", "E").replace("D", "E").replace("e", "E")
+    return values.parse_number(plain.replace(".E", "E").rstrip("."))
+
+
+def _blob(text: str) -> bytes:
+    try:
+        return base64.b64decode("".join(text.split()), validate=True)
+    except ValueError:
+        raise IonProblem(f"this blob is no base64: {text[:40]!r}") from None
 
 
 def _unescape(text: str) -> str:
