@@ -14,7 +14,7 @@ from typing import Any
 from dynalsm import errors, limits
 from dynalsm.api import describe, messages, names, table_checks, table_update, vector_checks
 from dynalsm.api.registry import Reply, Request, operation
-from dynalsm.model import deletion, streams
+from dynalsm.model import streams
 from dynalsm.model.catalog import TableHandle
 from dynalsm.model.schema import ACTIVE, CREATING, PAY_PER_REQUEST, Policy, TableSchema
 from dynalsm.model.settings import Settings
@@ -56,6 +56,9 @@ def update_table(database: Any, request: Request, _form: Any) -> Reply:
 @operation("DeleteTable")
 def delete_table(database: Any, request: Request, _form: Any) -> Reply:
     """Delete a table; its stream stays readable."""
+    # Not needed before: backups and jobs are loaded with it.
+    from dynalsm.model import deletion
+
     catalog = database.catalog
     with catalog.mutex:
         handle = names.control_table(database, request["TableName"])

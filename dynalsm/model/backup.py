@@ -157,6 +157,7 @@ class Backups:
         """
         database = self._database()
         assert database is not None
+        self._check_writable()
         snapshot = self._engine.snapshot()
         backup = self._new(handle, name, USER, None)
         work = _Work()
@@ -190,6 +191,7 @@ class Backups:
 
     def delete(self, backup_id: str) -> None:
         """Delete a finished backup. Raises: BackupInUse."""
+        self._check_writable()
         with self._mutex:
             if backup_id in self._readers or backup_id in self._creating:
                 raise BackupInUse
@@ -211,6 +213,11 @@ class Backups:
                     self.delete(backup.id)
                 except BackupInUse:
                     continue  # the next sweep comes
+
+    def _check_writable(self) -> None:
+        """Raises: ReadOnlyError."""
+        if self._engine.read_only:
+            raise errors.ReadOnlyError("the database is open read-only", path=self.directory)
 
     def _new(self, handle: TableHandle, name: str, kind: str, expires_at: float | None) -> Backup:
         now = self._settings.clock()

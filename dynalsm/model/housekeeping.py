@@ -27,19 +27,29 @@ def start(database: Any) -> None:
     database.spawn("housekeeping", lambda: _run(database))
 
 
+def _needs_upkeep(database: Any) -> bool:
+    """Return whether there are jobs, backups or bases; without any, their modules stay unloaded."""
+    catalog = database.catalog
+    handles = filter(None, map(catalog.get, catalog.names()))
+    return (
+        os.path.isdir(os.path.join(database.path, "backups"))
+        or any(next(catalog.records(kind), None) for kind in JOB_KINDS)
+        or any(handle.schema.extras.get("pitr") for handle in handles)
+    )
+
+
 def _resume_jobs(database: Any) -> None:
-    """Go on with jobs and backups; a database that has none does not import what they need."""
-    has_jobs = any(next(database.catalog.records(kind), None) for kind in JOB_KINDS)
-    if has_jobs or os.path.isdir(os.path.join(database.path, "backups")):
+    if _needs_upkeep(database):
         from dynalsm.model import upkeep
 
         upkeep.resume(database)
 
 
 def _maintain_backups(database: Any) -> None:
-    from dynalsm.model import upkeep
+    if _needs_upkeep(database):
+        from dynalsm.model import upkeep
 
-    upkeep.maintain(database)
+        upkeep.maintain(database)
 
 
 def _run(database: Any) -> None:

@@ -227,7 +227,10 @@ def remove_files(database: Any, table_id: str) -> None:
 
 
 def resume(database: Any) -> None:
-    """Remove what a crash left, and make first bases that it kept from being made."""
+    """Remove what a crash left, and make first bases that it kept from being made.
+
+    In a copy of the database (a checkpoint) the files of the bases are missing: it begins anew.
+    """
     root = os.path.dirname(_directory(database, "x"))
     for table_id in files.list_directory(root) if os.path.isdir(root) else ():
         known = {
@@ -242,8 +245,18 @@ def resume(database: Any) -> None:
                 files.remove_file(os.path.join(root, table_id, name), missing_ok=True)
     for name in database.catalog.names():
         handle = database.catalog.get(name)
-        if setting(handle.schema) and not bases(database.catalog, handle.schema.id):
-            _start_base(database, handle)
+        if setting(handle.schema):
+            _forget_missing(database, handle.schema.id)
+            if not bases(database.catalog, handle.schema.id):
+                _start_base(database, handle)
+
+
+def _forget_missing(database: Any, table_id: str) -> None:
+    found = bases(database.catalog, table_id)
+    kept = [base for base in found if os.path.exists(_base_path(database, table_id, base))]
+    if len(kept) < len(found):
+        log.warning("%s bases of table %s are missing", len(found) - len(kept), table_id)
+        database.catalog.write(EXTRA, _record_name(table_id), kept)
 
 
 # Moments.

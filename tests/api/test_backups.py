@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -680,6 +681,42 @@ def test_a_missing_first_base_is_made_at_the_next_open(path: str, clock: Clock) 
         pitr._state(db).wait(handle.schema.id, 60)
         assert recovery(db)["EarliestRestorableDateTime"] >= clock.now
         assert len(list(stray.iterdir())) == 1
+
+
+def test_a_copy_without_the_bases_begins_anew(path: str, clock: Clock) -> None:
+    """As a checkpoint has it: the catalog knows of bases, and the files are elsewhere."""
+    with open_database(path, clock) as db:
+        db.call("CreateTable", music())
+        put(db, 1)
+        enable(db)
+    shutil.rmtree(os.path.join(path, "backups"))
+    clock.now += 10
+    with open_database(path, clock) as db:
+        pitr._state(db).wait(db.catalog.get("Music").schema.id, 60)
+        assert recovery(db)["EarliestRestorableDateTime"] >= clock.now
+        restore_to(db, UseLatestRestorableTime=True)
+        assert numbers(db, "Again") == [1]
+
+
+def test_a_read_only_database_lists_but_makes_no_backups(path: str, clock: Clock) -> None:
+    with open_database(path, clock) as db:
+        db.call("CreateTable", music())
+        arn = create(db)
+        with open_database(path, clock, read_only=True) as reader:
+            (summary,) = reader.call("ListBackups", {})["BackupSummaries"]
+            assert summary["BackupArn"] == arn
+            # What the writer makes and deletes is seen.
+            other = create(db)
+            assert len(reader.call("ListBackups", {})["BackupSummaries"]) == 2
+            db.call("DeleteBackup", {"BackupArn": other})
+            refused(reader, "DescribeBackup", "BackupNotFoundException", BackupArn=other)
+            for operation, call in (
+                ("CreateBackup", {"TableName": "Music", "BackupName": "nightly"}),
+                ("DeleteBackup", {"BackupArn": arn}),
+                ("RestoreTableFromBackup", {"TargetTableName": "Again", "BackupArn": arn}),
+            ):
+                with pytest.raises(errors.ReadOnlyError):
+                    reader.call(operation, call)
 
 
 def test_deleting_a_recoverable_table_leaves_a_system_backup(db: Database, clock: Clock) -> None:
