@@ -6,8 +6,8 @@ import bisect
 import random
 
 import pytest
-from dynalsm._core._testing import BlockWalk, block_build, block_find
 
+from dynalsm._core._testing import BlockWalk, block_build, block_find
 from dynalsm.errors import CorruptionError
 
 Entry = tuple[bytes, int, bytes]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from dynalsm._core._testing import ask_filter, build_filter, filter_bytes
 
 GOLDEN = (
