@@ -98,7 +98,7 @@ cdef enum:
 cdef uint64_t NEWEST = <uint64_t>-1
 
 # Limits of the API (StorageLimitError beyond): docs/format.md, "Limits".
-MAX_KEY_BYTES = 65536
+MAX_KEY_BYTES = 1 << 20
 MAX_VALUE_BYTES = 1 << 30
 MAX_BATCH_BYTES = 1 << 30
 

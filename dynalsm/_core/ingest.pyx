@@ -148,7 +148,7 @@ def ingest(Engine engine not None, Tree tree not None, entries):
             if last is not None and key <= last:
                 raise ValueError(f"key {key!r} does not follow {last!r}: sort the input")
             last = key
-            if len(key) > 65536 or len(value) > 1 << 30:
+            if len(key) > 1 << 20 or len(value) > 1 << 30:
                 raise errors.StorageLimitError("a key or value beyond the limits")
             wanted = slice_of(PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key))
             if partition == NULL or tree_route(tree.core, wanted) != partition:

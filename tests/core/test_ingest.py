@@ -91,4 +91,4 @@ def test_nothing_to_load(engine: Engine) -> None:
 
 def test_key_beyond_the_limit(engine: Engine) -> None:
     with pytest.raises(errors.StorageLimitError):
-        engine.ingest(engine.create_tree("a"), [(b"x" * 70_000, b"")])
+        engine.ingest(engine.create_tree("a"), [(b"x" * ((1 << 20) + 1), b"")])

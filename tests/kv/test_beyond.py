@@ -377,6 +377,24 @@ def test_keys_values_and_batches_have_limits(db: kv.DB, monkeypatch: pytest.Monk
     assert len(list(db.iterator(include_value=False, start=b"0", stop=b"9"))) < 100
 
 
+def test_long_keys_go_through_files(db: kv.DB) -> None:
+    # Around the widths of length fields; long common prefixes and none.
+    entries = {
+        first * (size - 1) + last: b"%d" % size
+        for size in (1, 255, 65_535, 65_536, 65_537, 99_900, 1 << 20)
+        for first in (b"a", b"b")
+        for last in (b"x", b"y")
+    }
+    for key, value in entries.items():
+        db.put(key, value)
+    for move in (db.flush, db.compact_range, lambda: None):
+        move()
+        assert list(db) == sorted(entries.items())
+        assert list(db.iterator(reverse=True)) == sorted(entries.items(), reverse=True)
+        assert db.multi_get(entries) == list(entries.values())
+        db.delete(b"absent" * 20_000)
+
+
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 def test_anything_with_a_buffer_is_a_key_and_a_value(db: kv.DB, kind: Any) -> None:
     db.put(kind(b"ab"), kind(b"1"))
