@@ -22,11 +22,11 @@ from libc.string cimport memcpy
 
 from dynalsm import errors
 
+from dynalsm._core.chain cimport Handle
 from dynalsm._core.coding cimport Slice, slice_equal, slice_of
 from dynalsm._core.commit cimport snapshot_drop, snapshot_hold, snapshot_take
 from dynalsm._core.engine cimport Engine, Snapshot, Tree
 from dynalsm._core.merge cimport (
-    Copy,
     Scan,
     copy_bytes,
     copy_free,
@@ -38,7 +38,7 @@ from dynalsm._core.merge cimport (
     scan_seek,
     scan_seek_back,
 )
-from dynalsm._core.partition cimport Partition, PartitionSet, partition_scan, set_route
+from dynalsm._core.partition cimport Partition, partition_scan, set_route
 from dynalsm._core.sync cimport pthread_mutex_lock, pthread_mutex_unlock
 from dynalsm._core.status cimport (
     END,
@@ -52,56 +52,20 @@ from dynalsm._core.status cimport (
 )
 
 
-cdef enum Edge:
-    EDGE_START = 0       # before everything
-    EDGE_END = 1         # behind everything
-    EDGE_BEFORE = 2      # just before edge_key (which need not exist)
-    EDGE_BEHIND = 3      # just behind edge_key
-
 cdef enum:
     FIRST_RUN = 4            # entries fetched ahead at first
     LAST_RUN = 512
     RUN_BYTES = 256 * 1024   # a run ends behind the entry that reaches this
     HELD_RUN = 32            # longer runs release the GIL
-
-
-cdef struct Place:           # one buffered entry
-    size_t key_offset
-    size_t key_size
-    size_t value_size        # the value follows the key
+    # Room of a first buffer: what a short range takes, so that it grows once or never.
+    FIRST_PLACES = 32
+    FIRST_BYTES = 8 * 1024
 
 
 @cython.final
-cdef class Cursor:
+@cython.no_gc_clear
+cdef class Cursor(Handle):
     """An ordered walk over one tree at one snapshot. Made by Tree.cursor."""
-
-    cdef Tree tree
-    cdef Engine engine
-    cdef uint64_t seqno
-    cdef bint is_open
-    cdef bint reverse
-    cdef bint with_keys
-    cdef bint with_values
-    cdef bint fill_cache
-    cdef bint is_cold                # a file read was needed lately: release the GIL at once
-    cdef bytes lower
-    cdef bytes upper
-    cdef Scan scan                   # over partition `part`, while has_scan
-    cdef bint has_scan
-    cdef bint is_placed              # the scan's position belongs to the end of the buffer
-    cdef bint scan_forward           # the direction the scan was placed for
-    cdef PartitionSet* parts         # its walkers count this cursor while it is open
-    cdef int part
-    cdef Edge edge
-    cdef Copy edge_key
-    cdef Place* places               # owned
-    cdef size_t place_capacity
-    cdef size_t place_count
-    cdef size_t next_place
-    cdef bint buffer_forward
-    cdef Copy buffer                 # keys and values, one behind the other
-    cdef size_t run
-    cdef object __weakref__
 
     def __init__(
         self, Tree tree not None, lower, upper, bint reverse, Snapshot snapshot, bint keys,
@@ -111,27 +75,8 @@ cdef class Cursor:
             raise TypeError(f"lower is bytes or None, not {type(lower).__name__}")
         if upper is not None and not isinstance(upper, bytes):
             raise TypeError(f"upper is bytes or None, not {type(upper).__name__}")
+        self.close()
         self.tree = tree
-        self.engine = tree.engine
-        self.engine.enter()
-        try:
-            if snapshot is not None:
-                snapshot.check(self.engine)
-                self.seqno = snapshot.seqno
-                if snapshot_hold(self.engine.core, self.seqno):
-                    raise MemoryError()
-            else:
-                self.seqno = snapshot_take(self.engine.core)
-                if self.seqno == <uint64_t>-1:
-                    raise MemoryError()
-            pthread_mutex_lock(&self.engine.core.snapshot_mutex)
-            self.parts = tree.core.parts
-            self.parts.walkers += 1
-            pthread_mutex_unlock(&self.engine.core.snapshot_mutex)
-            self.is_open = True
-        finally:
-            self.engine.leave()
-        self.engine.cursors.add(self)
         self.lower = lower
         self.upper = upper
         self.reverse = reverse
@@ -140,6 +85,7 @@ cdef class Cursor:
         self.fill_cache = fill_cache
         self.edge = EDGE_END if reverse else EDGE_START
         self.run = FIRST_RUN
+        hold(self, snapshot)
 
     def __dealloc__(self):
         self.release()
@@ -152,7 +98,7 @@ cdef class Cursor:
             scan_close(&self.scan)
             self.has_scan = False
         if self.is_open:
-            self.is_open = False
+            self.take_off()
             snapshot_drop(self.engine.core, self.seqno)
             pthread_mutex_lock(&self.engine.core.snapshot_mutex)
             self.parts.walkers -= 1
@@ -212,6 +158,17 @@ cdef class Cursor:
                 break
         return chunk
 
+    cdef bint step(self, size_t wanted, Slice* key, Slice* value) except -1:
+        cdef Place* place
+        if self.next_place >= self.place_count or self.buffer_forward == self.reverse:
+            if not self.fetch(not self.reverse, wanted):
+                return False
+        place = &self.places[self.next_place]
+        key[0] = slice_of(self.buffer.data + place.key_offset, place.key_size)
+        value[0] = slice_of(key.data + place.key_size, place.value_size)
+        self.next_place += 1
+        return True
+
     # --------------------------------------------------------------------------- where it stands
 
     def seek(self, bytes key not None):
@@ -259,7 +216,7 @@ cdef class Cursor:
         self.next_place += 1
         return entry
 
-    cdef inline object build(self, const Place* place):
+    cdef object build(self, const Place* place):
         cdef const char* data = <const char*>self.buffer.data + place.key_offset
         cdef tuple pair
         cdef object key, value
@@ -364,7 +321,7 @@ cdef class Cursor:
         cdef uint8_t* data
         cdef Place* place
         if self.place_count == self.place_capacity:
-            capacity = self.place_capacity * 2 if self.place_capacity else FIRST_RUN
+            capacity = self.place_capacity * 2 if self.place_capacity else FIRST_PLACES
             places = <Place*>realloc(self.places, capacity * sizeof(Place))
             if places == NULL:
                 return NO_MEMORY
@@ -372,8 +329,8 @@ cdef class Cursor:
             self.place_capacity = capacity
         if self.buffer.size + key.size + value.size > self.buffer.capacity:
             capacity = self.buffer.capacity * 2
-            if capacity < self.buffer.size + key.size + value.size + 256:
-                capacity = self.buffer.size + key.size + value.size + 256
+            if capacity < self.buffer.size + key.size + value.size + FIRST_BYTES:
+                capacity = self.buffer.size + key.size + value.size + FIRST_BYTES
             data = <uint8_t*>realloc(self.buffer.data, capacity)
             if data == NULL:
                 return NO_MEMORY
@@ -481,6 +438,46 @@ cdef class Cursor:
         if forward:
             return self.upper is not None and self.part_of(self.bound(self.upper)) < part
         return self.lower is not None and self.part_of(self.bound(self.lower)) > part
+
+
+cdef int hold(Cursor cursor, Snapshot snapshot) except -1:
+    """Register the cursor's snapshot and hang it on its engine."""
+    cdef Engine engine = cursor.tree.engine
+    cursor.engine = engine
+    engine.enter()
+    try:
+        if snapshot is not None:
+            snapshot.check(engine)
+            cursor.seqno = snapshot.seqno
+            if snapshot_hold(engine.core, cursor.seqno):
+                raise MemoryError()
+        else:
+            cursor.seqno = snapshot_take(engine.core)
+            if cursor.seqno == <uint64_t>-1:
+                raise MemoryError()
+        pthread_mutex_lock(&engine.core.snapshot_mutex)
+        cursor.parts = cursor.tree.core.parts
+        cursor.parts.walkers += 1
+        pthread_mutex_unlock(&engine.core.snapshot_mutex)
+        cursor.hang_on(engine.chain)
+    finally:
+        engine.leave()
+    return 0
+
+
+cdef Cursor open_cursor(Tree tree, bytes lower, bytes upper, bint reverse, Snapshot snapshot):
+    cdef Cursor cursor = Cursor.__new__(Cursor)
+    cursor.tree = tree
+    cursor.lower = lower
+    cursor.upper = upper
+    cursor.reverse = reverse
+    cursor.with_keys = True
+    cursor.with_values = True
+    cursor.fill_cache = True
+    cursor.edge = EDGE_END if reverse else EDGE_START
+    cursor.run = FIRST_RUN
+    hold(cursor, snapshot)
+    return cursor
 
 
 cdef extern from "Python.h":

@@ -7,6 +7,7 @@
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
+from dynalsm._core.chain cimport Chain, Handle
 from dynalsm._core.commit cimport EngineCore, Stamp
 from dynalsm._core.partition cimport Partition, TreeCore
 from dynalsm._core.sstable_writer cimport TableOptions
@@ -41,7 +42,7 @@ cdef class Engine:
     cdef readonly object picker_options
     cdef readonly object workers              # background.Workers
     cdef readonly dict trees                  # name -> Tree
-    cdef object cursors              # weakref.WeakSet of open cursors and snapshots
+    cdef Chain chain                 # of open cursors and snapshots
     cdef public uint64_t next_tree_id
     cdef public uint64_t next_partition_id
     cdef public uint64_t flushed_seqno
@@ -91,8 +92,6 @@ cdef class Batch:
     ) except -1
 
 
-cdef class Snapshot:
+cdef class Snapshot(Handle):
     cdef readonly Engine engine
     cdef readonly uint64_t seqno
-    cdef bint is_open
-    cdef object __weakref__

@@ -8,7 +8,6 @@ from libc.string cimport memcpy, memset, strncpy
 
 import os
 import threading
-import weakref
 
 from dynalsm import errors
 from dynalsm._core import background, jobs, picker, recovery
@@ -21,6 +20,7 @@ from dynalsm._core.cache cimport (
     cache_stats,
 )
 from dynalsm._core.coding cimport Slice, put_varint, slice_of
+from dynalsm._core.chain cimport Chain, Handle
 from dynalsm._core.commit cimport (
     EngineCore,
     Stamp,
@@ -218,7 +218,7 @@ cdef class Engine:
         self.wait_for_sync = durability == "commit"
         self.flushes_inline = not chosen["background"]
         self.trees = {}
-        self.cursors = weakref.WeakSet()
+        self.chain = Chain()
         self.admin = threading.RLock()
         self.flush_lock = threading.RLock()
         self.picker_options = picker.Options()
@@ -260,8 +260,7 @@ cdef class Engine:
         if self.workers is not None:
             self.workers.stop()
         self.wait_for_users()
-        for handle in list(self.cursors):
-            handle.close()
+        self.chain.close_all()
         try:
             if not self.read_only and not atomic_load(&self.core.is_poisoned):
                 self.finish_logs()
@@ -512,8 +511,7 @@ cdef class Engine:
             if snapshot.seqno == NEWEST:
                 raise MemoryError()
             snapshot.engine = self
-            snapshot.is_open = True
-            self.cursors.add(snapshot)
+            snapshot.hang_on(self.chain)
             return snapshot
         finally:
             self.leave()
@@ -1106,7 +1104,8 @@ cdef size_t varint_length(size_t value):
 
 
 @cython.final
-cdef class Snapshot:
+@cython.no_gc_clear
+cdef class Snapshot(Handle):
     """The state at one moment. Holding it keeps old versions on disk: close it soon."""
 
     def check(self, engine):
@@ -1119,7 +1118,7 @@ cdef class Snapshot:
     def close(self):
         """Let old versions go. Idempotent."""
         if self.is_open:
-            self.is_open = False
+            self.take_off()
             snapshot_drop(self.engine.core, self.seqno)
 
     def __enter__(self):
@@ -1129,5 +1128,6 @@ cdef class Snapshot:
         self.close()
 
     def __dealloc__(self):
-        if self.is_open and self.engine is not None:
+        if self.is_open:
+            self.take_off()
             snapshot_drop(self.engine.core, self.seqno)

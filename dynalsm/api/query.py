@@ -21,10 +21,12 @@ from dynalsm.expressions.static import value_text
 from dynalsm.model.capacity import Tally, read_units, scan_units
 from dynalsm.model.catalog import IndexHandle, TableHandle
 from dynalsm.model.keys import KeyProblem, segment_of
-from dynalsm.model.reads import Page, after, read_page
+from dynalsm.model.pages import Page, read_page
+from dynalsm.model.reads import after
 from dynalsm.model.schema import CREATING, DELETING
 from dynalsm.model.throttle import READ
 from dynalsm.values import Form, ValueProblem
+from dynalsm.values.forms import ENCODED
 
 Request = Mapping[str, Any]
 Reply = dict[str, Any]
@@ -357,10 +359,14 @@ def _reply(database: Any, request: Request, form: Form, read: _Read) -> Reply:
     if database.writes.throttle is not None:
         replies.admit(database, read.handle, READ, read.index)
     counts_only = request.get("Select") == "COUNT"
-    page = _read(database, read, request.get("Limit"), not counts_only)
+    projection = read.bound.projection
+    # Items are decoded while the page is read, unless only parts of them are wanted.
+    kind = form.kind if projection is None else ENCODED
+    page = _read(database, read, request.get("Limit"), not counts_only, kind)
     reply: Reply = {}
     if not counts_only:
-        reply["Items"] = _shaped(page.items, read.bound.projection, form)
+        items = page.items
+        reply["Items"] = items if projection is None else _shaped(items, projection, form)
     reply["Count"] = page.count
     reply["ScannedCount"] = page.scanned
     if page.last_key is not None and not read.is_single:
@@ -371,7 +377,7 @@ def _reply(database: Any, request: Request, form: Form, read: _Read) -> Reply:
     return reply
 
 
-def _read(database: Any, read: _Read, limit: int | None, wants_items: bool) -> Page:
+def _read(database: Any, read: _Read, limit: int | None, wants_items: bool, kind: int) -> Page:
     must_settle = read.is_consistent and database.must_wait
     snapshot: Any = database.engine.snapshot() if must_settle or read.fetches else None
     try:
@@ -386,6 +392,7 @@ def _read(database: Any, read: _Read, limit: int | None, wants_items: bool) -> P
             fetch_from=read.handle if read.fetches else None,
             snapshot=snapshot,
             limit_bytes=database.settings.limit_page_bytes,
+            form=kind,
         )
         if must_settle:
             replies.settle(database, snapshot.seqno)
@@ -396,8 +403,6 @@ def _read(database: Any, read: _Read, limit: int | None, wants_items: bool) -> P
 
 
 def _shaped(items: list[bytes], projection: Any, form: Form) -> list[Any]:
-    if projection is None:
-        return list(map(form.decode_item, items))
     if projection.is_top_level:
         decode, select, names = form.decode_item, values.select, projection.attributes
         return [decode(select(item, names)) for item in items]

@@ -6,6 +6,7 @@ from dynalsm.values.codec cimport Part
 from dynalsm.values.outline cimport Hint
 
 cdef enum:                       # what decoded values look like; Form.kind in forms.py
+    AS_ENCODED = -1              # bytes, as they are
     AS_INTERNAL = 0
     AS_NATIVE = 1
     AS_WIRE = 2

@@ -70,7 +70,13 @@ cdef Hint item_hints[HINTS]                 # of items that come as whole maps
 cdef uint64_t ASCII_MASK = <uint64_t>0x8080808080808080
 
 # Of forms.Form.
-KINDS = {"INTERNAL": AS_INTERNAL, "NATIVE": AS_NATIVE, "WIRE": AS_WIRE, "JSON": AS_JSON}
+KINDS = {
+    "ENCODED": AS_ENCODED,
+    "INTERNAL": AS_INTERNAL,
+    "NATIVE": AS_NATIVE,
+    "WIRE": AS_WIRE,
+    "JSON": AS_JSON,
+}
 
 cdef object BINARY = Binary
 cdef object NEW_BYTES = bytes.__new__

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -60,6 +60,9 @@ def _value_fragment(encoded: bytes) -> orjson.Fragment:
 def _item_fragment(encoded: bytes) -> orjson.Fragment:
     return orjson.Fragment(json_item_text(encoded))
 
+
+# The kind that stands for no form at all: encoded bytes.
+ENCODED: Final = KINDS["ENCODED"]
 
 WIRE = Form("WIRE", KINDS["WIRE"], encode_wire, encode_wire_item, decode_wire, decode_wire_item)
 JSON = Form("JSON", KINDS["JSON"], encode_json, encode_json_item, _value_fragment, _item_fragment)
