@@ -9,6 +9,8 @@ cimport cython
 
 from dynalsm.kv.exceptions import ClosedError, IteratorInvalidError
 
+from dynalsm._core.engine cimport Tree
+
 
 cdef bytes as_bytes(object value):
     """The bytes of any object with a buffer. Raises TypeError for the others."""
@@ -77,9 +79,10 @@ cdef class Iterator:
     cdef object __weakref__
 
     def __init__(
-        self, owner, tree, bytes db_prefix, bint reverse, start, stop, bint include_start,
+        self, owner, Tree tree not None, bytes db_prefix, bint reverse, start, stop, bint include_start,
         bint include_stop, prefix, bint include_key, bint include_value, bint fill_cache, snapshot
     ):
+        tree.check_alive()
         self.owner = owner
         self.db_prefix = db_prefix
         self.skip = 0 if db_prefix is None else len(db_prefix)
@@ -223,7 +226,8 @@ cdef class RawIterator:
     cdef bint is_busy
     cdef object __weakref__
 
-    def __init__(self, owner, tree, bint fill_cache, snapshot):
+    def __init__(self, owner, Tree tree not None, bint fill_cache, snapshot):
+        tree.check_alive()
         self.owner = owner
         self.cursor = tree.cursor(None, None, snapshot=snapshot, fill_cache=fill_cache)
 

@@ -70,6 +70,7 @@ cdef class Keyspace:
         cdef object value
         if type(key) is not bytes:
             key = as_bytes(key)
+        self.tree.check_alive()
         value = self.tree_get(key) if fill_cache else self.tree_get(key, None, False)
         return default if value is None else value
 
@@ -91,6 +92,7 @@ cdef class Keyspace:
 
     def multi_get(self, keys, default=None, *, bint fill_cache=True):
         """The values of many keys, in their order, all of one moment; `default` where none is."""
+        self.tree.check_alive()
         return with_default(self.tree.multi_get(prepared(keys, None), None, fill_cache), default)
 
     def write_batch(self, *, bint transaction=False, sync=None):
@@ -302,6 +304,7 @@ cdef class Snapshot:
             key = as_bytes(key)
         if prefix is not None:
             key = prefix + <bytes>key
+        tree.check_alive()
         value = tree.get(key, self.state, fill_cache)
         return default if value is None else value
 
@@ -311,6 +314,7 @@ cdef class Snapshot:
         cdef bytes prefix = self.prefix
         if keyspace is not None:
             tree, prefix = keyspace.place()
+        tree.check_alive()
         return with_default(
             tree.multi_get(prepared(keys, prefix), self.state, fill_cache), default
         )

@@ -65,8 +65,20 @@ def test_a_dropped_keyspace_is_gone_for_good(path: str) -> None:
         fill(space)
         db.flush()
         db.drop_keyspace("short-lived")
-        with pytest.raises(kv.Error, match="dropped"):
-            space.put(b"a", b"1")
+        with db.snapshot() as snapshot:
+            uses: list[Any] = [
+                lambda: space.put(b"a", b"1"),
+                lambda: space.get(b"001"),
+                lambda: space.multi_get([b"001"]),
+                lambda: db.write_batch().put(b"a", b"", keyspace=space),
+                lambda: snapshot.get(b"001", keyspace=space),
+                lambda: snapshot.multi_get([b"001"], keyspace=space),
+                space.iterator,
+                space.raw_iterator,
+            ]
+            for use in uses:
+                with pytest.raises(kv.Error, match="dropped"):
+                    use()
         assert db.keyspaces() == []
         assert list(db.keyspace("short-lived")) == []  # a new one of that name is empty
     with kv.DB(path) as db:
