@@ -126,6 +126,10 @@ cdef class WriteBatch:
     def __len__(self):
         return self.batch.count
 
+    def __bool__(self):
+        # As in plyvel, where a batch has no length: `batch or db.write_batch()` keeps an empty one.
+        return True
+
     def __enter__(self):
         self.check()
         return self

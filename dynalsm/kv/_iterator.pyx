@@ -79,8 +79,9 @@ cdef class Iterator:
     cdef object __weakref__
 
     def __init__(
-        self, owner, Tree tree not None, bytes db_prefix, bint reverse, start, stop, bint include_start,
-        bint include_stop, prefix, bint include_key, bint include_value, bint fill_cache, snapshot
+        self, owner, Tree tree not None, bytes db_prefix, bint reverse, start, stop,
+        bint include_start, bint include_stop, prefix, bint include_key, bint include_value,
+        bint fill_cache, snapshot
     ):
         tree.check_alive()
         self.owner = owner

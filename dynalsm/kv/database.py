@@ -48,7 +48,6 @@ class DB(Keyspace):
       return). `sync=True` or `False` of a write stands above it.
     - `read_only`: read beside a writing process; sees the state of the moment of opening.
     - `memory_bytes`: the budget for write buffers and caches, instead of plyvel's two options.
-    - `recovery`: "strict", or "salvage" to open a damaged database with what is whole of it.
     """
 
     def __init__(
@@ -74,7 +73,6 @@ class DB(Keyspace):
         sync_interval_seconds: float | None = None,
         compression_level: int | None = None,
         compaction_bytes_per_second: int | None = None,
-        recovery: Literal["strict", "salvage"] = "strict",
     ) -> None:
         if not isinstance(name, str | bytes | os.PathLike):
             raise TypeError(f"'name' is a path (str or bytes), not {type(name).__name__}")
@@ -90,7 +88,6 @@ class DB(Keyspace):
             "sync_interval_seconds": sync_interval_seconds,
             "compression_level": _number("compression_level", compression_level),
             "compaction_bytes_per_second": compaction_bytes_per_second,
-            "recovery": recovery,
         }
         try:
             engine = Engine.open(

@@ -13,10 +13,10 @@ from dynalsm.kv.exceptions import Error, LockedError
 
 
 def repair_db(name: str | bytes | os.PathLike[str], **options: Any) -> None:
-    """Make a damaged database open again, with what is whole of it.
+    """Settle what a crash left behind, as every opening does.
 
     plyvel's options are accepted and have no effect. Raises LockedError when it is open, Error when
-    there is none."""
+    there is none, CorruptionError for damage that the engine cannot salvage."""
     del options
     try:
         Engine.open(os.fsdecode(name), create_if_missing=False, recovery="salvage").close()

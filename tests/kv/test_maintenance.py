@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,38 @@ def test_repair_of_a_whole_database_keeps_it(path: str) -> None:
     kv.repair_db(path, paranoid_checks=True, write_buffer_size=1 << 20)
     with kv.DB(path) as db:
         assert len(list(db)) == 2001
+
+
+def damaged_copy(path: str) -> tuple[Path, Path]:
+    """A directory as a crash leaves it, with a bad sector in the middle of its log; and the log."""
+    copy = Path(path).with_name("damaged")
+    with kv.DB(path, create_if_missing=True) as db:
+        for number in range(1000):
+            db.put(b"%06d" % number, b"x" * 100, sync=number % 100 == 99)
+        shutil.copytree(path, copy)
+    log = max((copy / "wal").iterdir())
+    content = bytearray(log.read_bytes())
+    content[60_000:60_512] = bytes(512)
+    log.write_bytes(content)
+    return copy, log
+
+
+@pytest.mark.xfail(reason="the engine does not salvage yet", raises=kv.CorruptionError, strict=True)
+def test_repair_saves_what_is_whole_of_a_damaged_log(path: str) -> None:
+    copy = damaged_copy(path)[0]
+    kv.repair_db(str(copy))
+    with kv.DB(str(copy)) as db:
+        saved = list(db.iterator(include_value=False))
+    assert 100 < len(saved) < 1000
+    assert saved == [b"%06d" % number for number in range(len(saved))]  # a prefix
+
+
+def test_damage_is_told(path: str) -> None:
+    copy, log = damaged_copy(path)
+    with pytest.raises(kv.CorruptionError) as caught:
+        kv.DB(str(copy))
+    assert caught.value.path == str(log)
+    assert caught.value.offset is not None and caught.value.offset <= 60_000
 
 
 def test_repair_needs_a_closed_database(db: kv.DB, path: str, tmp_path: Path) -> None:
