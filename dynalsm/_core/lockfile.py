@@ -34,7 +34,8 @@ _PID_TEXT = b"%-20d\n"
 # How often a lock file that is replaced under our hands is opened again.
 _ATTEMPTS = 10
 
-_mutex = threading.Lock()
+# Reentrant: the collector may end a forgotten engine, and so a lock, in the middle of all this.
+_mutex = threading.RLock()
 # Locks held by this process. Guarded by _mutex. Writers by (st_dev, st_ino) of the directory.
 _writers: dict[tuple[int, int], DirectoryLock] = {}
 _held: set[DirectoryLock] = set()
