@@ -1,44 +1,141 @@
-"""A consistent copy of a database by hard links, while writes go on.
+"""Checkpoints: a consistent copy of an open database in a directory of its own, while writes go on.
 
-REQUIRES: the caller flushed before. Under engine.admin the manifest's state is a whole number of
-commits: its tables are linked, a manifest that lists them is written, and the directory gets its
-name last, when everything in it is durable. The copy has no logs; it opens as any database.
+The tables are immutable, so a hard link copies one at no cost; on another file system its bytes are
+copied. A new manifest with the state of one moment makes them a database; logs are not needed,
+because the engine has flushed just before. The directory appears under its name when everything in
+it is durable, or not at all.
+
+Thread safety: any thread. The state is read and the links are made under engine.admin, so that no
+table goes meanwhile; bytes are copied without it.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 from typing import TYPE_CHECKING
 
 from dynalsm import errors
-from dynalsm._core import files, recovery
-from dynalsm._core.manifest import Manifest
+from dynalsm._core import files
+from dynalsm._core.manifest import Edit, Manifest
+from dynalsm._core.state import FILE, PARTITION, TREE
 
 if TYPE_CHECKING:
     from dynalsm._core.engine import Engine
 
+# What is being made; what a crash left of it is removed by the next attempt.
+SUFFIX = ".tmp"
+# Where tables wait to be copied to another file system: below data/, which an open sweeps.
+STAGE = os.path.join("data", "checkpoint")
+COPY_BYTES = 1 << 20
+
 
 def write(engine: Engine, path: str) -> None:
-    """Write the copy to the new directory `path`, on the same file system.
+    """Write a checkpoint of everything that has been flushed into the new directory `path`.
 
-    Raises: StorageError when the path exists, StorageIOError.
+    Raises: StorageError when there is something at `path`, StorageIOError, NoSpaceError.
     """
     target = os.path.abspath(path)
-    if os.path.exists(target):
-        raise errors.StorageError("the checkpoint's directory exists", path=target)
-    unfinished = target + ".unfinished"
-    for directory in (unfinished, *(os.path.join(unfinished, n) for n in ("wal", "data"))):
-        files.make_directory(directory)
+    if os.path.lexists(target):
+        raise errors.StorageError("there is something here already", path=target)
+    temporary = target + SUFFIX
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        _write_aside(engine, temporary)
+        files.rename_file(temporary, target, sync=False)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    files.sync_directory(os.path.dirname(target))
+
+
+def _write_aside(engine: Engine, target: str) -> None:
+    files.make_directory(target, sync=False)
     with engine.admin:
         base = engine.state.base()
-        for record in base["add"]:
-            source = recovery.table_file(engine.path, record)
-            link = recovery.table_file(unfinished, record)
-            for directory in (os.path.dirname(os.path.dirname(link)), os.path.dirname(link)):
-                files.make_directory(directory)
-            files.link_file(source, link)
-        for root, _directories, _names in os.walk(unfinished):
-            files.sync_directory(root)
-        base["closed"] = []
-        Manifest.create(unfinished, base["next"] + 1, base).close()
-    files.rename_file(unfinished, target)
+        base["next"] = max(base["next"], engine.manifest.number, base["log"]) + 1
+        try:
+            _link(engine.path, target, base)
+            staged = None
+        except errors.StorageIOError as error:
+            if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP):
+                raise
+            shutil.rmtree(os.path.join(target, "data"), ignore_errors=True)
+            staged = _stage(engine, base) if error.errno == errno.EXDEV else None
+            if staged is None:  # no links here at all
+                _copy(engine.path, target, base)
+    if staged is not None:
+        try:
+            _copy(staged, target, base)
+        finally:
+            shutil.rmtree(staged, ignore_errors=True)
+    # The manifest names a log to begin with; that there is none yet is a database that was flushed.
+    base["closed"] = []
+    files.make_directory(os.path.join(target, "wal"), sync=False)
+    number = base["next"]
+    base["next"] = number + 1
+    Manifest.create(target, number, base).close()
+
+
+def _stage(engine: Engine, base: Edit) -> str:
+    """Hold the tables by links in the database itself, so that they can be copied later."""
+    staged = os.path.join(engine.path, STAGE)
+    shutil.rmtree(staged, ignore_errors=True)
+    files.make_directory(staged, sync=False)
+    _link(engine.path, staged, base)
+    return staged
+
+
+def _places(base: Edit) -> list[str]:
+    """The tables' paths within the database."""
+    return [
+        os.path.join(
+            "data", f"{record[TREE]:06d}", f"{record[PARTITION]:06d}", f"{record[FILE]:012d}.sst"
+        )
+        for record in base["add"]
+    ]
+
+
+def _link(source: str, target: str, base: Edit) -> None:
+    places = _places(base)
+    _make_directories(target, places)
+    for place in places:
+        files.link_file(os.path.join(source, place), os.path.join(target, place))
+    _sync_directories(target, places)
+
+
+def _copy(source: str, target: str, base: Edit) -> None:
+    places = _places(base)
+    _make_directories(target, places)
+    for place in places:
+        _copy_file(os.path.join(source, place), os.path.join(target, place))
+    _sync_directories(target, places)
+
+
+def _copy_file(source: str, target: str) -> None:
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
+    with files.File(source) as old, files.File(target, flags) as new:
+        size = old.size()
+        for offset in range(0, size, COPY_BYTES):
+            new.write(old.read(min(COPY_BYTES, size - offset), offset), offset)
+        new.sync()
+
+
+def _directories(places: list[str]) -> list[str]:
+    """The directories of the places, parents first."""
+    found = {"data"}
+    for place in places:
+        partition = os.path.dirname(place)
+        found |= {partition, os.path.dirname(partition)}
+    return sorted(found)
+
+
+def _make_directories(target: str, places: list[str]) -> None:
+    for directory in _directories(places):
+        files.make_directory(os.path.join(target, directory), sync=False)
+
+
+def _sync_directories(target: str, places: list[str]) -> None:
+    for directory in reversed(_directories(places)):
+        files.sync_directory(os.path.join(target, directory))
