@@ -52,7 +52,11 @@ class CorruptionError(StorageError):
 
 
 class StorageIOError(StorageError, OSError):
-    """The operating system refused a file operation; `errno` says why."""
+    """The operating system refused a file operation; `errno` says why.
+
+    `is_final`: a change failed (a write, a sync, a name), and not for something that passes, such
+    as space or descriptors. The engine accepts no write after it (PoisonedError).
+    """
 
     def __init__(
         self,
@@ -61,9 +65,11 @@ class StorageIOError(StorageError, OSError):
         path: str | None = None,
         offset: int | None = None,
         errno: int | None = None,
+        is_final: bool = False,
     ) -> None:
         StorageError.__init__(self, message, path=path, offset=offset)
         self.errno = errno
+        self.is_final = is_final
 
 
 class NoSpaceError(StorageIOError):

@@ -24,11 +24,13 @@ from dynalsm._core.source cimport KIND_DELETE, KIND_PUT, KIND_RANGE_DELETE
 from dynalsm._core.status cimport (
     CLOSED,
     CORRUPTION,
+    IO_ERROR,
     NO_MEMORY,
     NO_SPACE,
     OK,
     POISONED,
     WOULD_BLOCK,
+    WRITE_FAILED,
     Failure,
     fail,
 )
@@ -377,7 +379,9 @@ cdef int commit(
         if status:
             return status
     status = OK
-    if core.mutable_bytes >= core.write_buffer_bytes:
+    if atomic_load(&core.is_poisoned):
+        status = refuse(core, failure)
+    elif core.mutable_bytes >= core.write_buffer_bytes:
         if not may_block:                # creating a log file takes a while
             pthread_mutex_unlock(&core.commit_mutex)
             return WOULD_BLOCK
@@ -386,6 +390,8 @@ cdef int commit(
         status = commit_locked(
             core, payload, size, count, stamps, stamp_count, last_seqno, failure
         )
+    if status == WRITE_FAILED:
+        core_poison(core, failure)
     pace = atomic_load(&core.slowdown_ns_per_kib)
     if pace:
         core.slowdown_debt_ns += pace * size // 1024
@@ -453,12 +459,16 @@ cdef int sync_logs(EngineCore* core, uint64_t* reached, Failure* failure) noexce
         snprintf(path, sizeof(path), "%s/wal", core.directory)
         status = directory_sync(path, failure)
         if status:
+            pthread_mutex_lock(&core.sync_mutex)
+            core.is_log_directory_dirty = True
+            pthread_mutex_unlock(&core.sync_mutex)
             return status
     for index in range(count + 1):
         if logs[index].synced < atomic_load(&logs[index].size):
             status = wal_sync(logs[index], failure)
-            if status:
-                return status
+            if status:                   # final whatever the reason: the pages may be gone
+                failure.status = POISONED if status == POISONED else WRITE_FAILED
+                return failure.status
         if index:
             logs[index].older_synced = True
     atomic_add(&core.counters.syncs, 1)
@@ -484,7 +494,7 @@ cdef int wait_durable(EngineCore* core, uint64_t seqno, Failure* failure) noexce
     core.is_syncing = True
     pthread_mutex_unlock(&core.sync_mutex)
     status = sync_logs(core, &reached, failure)
-    if status:
+    if status and status != IO_ERROR:    # IO_ERROR: the directory could not be opened just now
         core_poison(core, failure)       # the kernel may have dropped the pages: no second try
     pthread_mutex_lock(&core.sync_mutex)
     core.is_syncing = False

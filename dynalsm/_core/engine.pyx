@@ -58,6 +58,7 @@ from dynalsm._core.status cimport (
     MOVED,
     NOT_FOUND,
     OK,
+    POISONED,
     WOULD_BLOCK,
     Failure,
     failure_clear,
@@ -249,7 +250,10 @@ cdef class Engine:
         return bool(atomic_load(&self.closing))
 
     def close(self):
-        """Finish calls under way, flush what a fast reopen needs, let go of everything."""
+        """Finish calls under way, flush what a fast reopen needs, let go of everything.
+
+        Raises StorageError when something could not be written; everything is let go all the same,
+        and the next open finds what is durable."""
         with self.admin:
             if atomic_load(&self.closing):
                 return
@@ -262,8 +266,8 @@ cdef class Engine:
         self.wait_for_users()
         self.chain.close_all()
         try:
-            if not self.read_only and not atomic_load(&self.core.is_poisoned):
-                self.finish_logs()
+            if not self.read_only:
+                self.finish_writes()
         finally:
             self.release()
 
@@ -278,13 +282,24 @@ cdef class Engine:
             while atomic_load(&self.users):
                 sleep_ns(200000)
 
+    def finish_writes(self):
+        """The part of close() that writes."""
+        if not atomic_load(&self.core.is_poisoned):
+            self.finish_logs()
+        elif not self.wait_for_sync and self.last_seqno > self.durable_seqno:
+            self.check_writable()        # nobody has been told yet that these may be lost
+
     def finish_logs(self):
         """End the log cleanly: everything durable, and the reopen told so."""
         cdef Failure failure
         cdef int status
         self.core.is_stopping = False
         atomic_store(&self.stop, 0)
-        recovery.flush_before_close(self)
+        unflushed = None
+        try:
+            recovery.flush_before_close(self)
+        except (errors.StorageError, MemoryError) as error:
+            unflushed = error            # what is not in tables stays in the logs
         failure_clear(&failure)
         with nogil:
             status = wait_durable(self.core, self.core.last_seqno, &failure)
@@ -294,6 +309,8 @@ cdef class Engine:
         recovery.sync_log_directory(self)
         # A log cut at a record's edge looks like one whose process was killed: tell them apart.
         self.append_edit({"closed": [self.core.wal.number, self.core.wal.size]})
+        if unflushed is not None:
+            raise unflushed
 
     def release(self):
         """Give back files, memory and the lock. The core stays for handles that still exist."""
@@ -323,8 +340,13 @@ cdef class Engine:
         atomic_sub(&self.users, 1)
 
     cdef int check_writable(self) except -1:
+        cdef Failure failure
         if self.read_only:
             raise errors.ReadOnlyError("the database was opened read-only", path=self.path)
+        if atomic_load(&self.core.is_poisoned):
+            failure = self.core.poison
+            failure.status = POISONED
+            raise_failure(&failure)
         return 0
 
     # ------------------------------------------------------------------------------------ trees
@@ -375,12 +397,21 @@ cdef class Engine:
         """Make a change of trees or files durable, in the manifest and in `state`.
 
         REQUIRES: admin. A failed append leaves both as they were; the next one begins a new
-        manifest with the whole state."""
-        if self.manifest.is_poisoned or self.manifest.should_roll:
-            self.state.next_file = atomic_load(&self.core.next_file) + 1
-            self.manifest.roll(atomic_add(&self.core.next_file, 1) - 1, self.state.base())
-        self.manifest.append(edit)
+        manifest with the whole state. After one that failed for good, no write is accepted."""
+        try:
+            if self.manifest.is_poisoned or self.manifest.should_roll:
+                self.roll_manifest()
+            self.manifest.append(edit)
+        except errors.StorageIOError as error:
+            jobs.poison_after(self, error)
+            raise
         self.state.apply(edit)
+
+    def roll_manifest(self):
+        """Begin a new manifest with the whole state. REQUIRES: admin."""
+        self.state.next_file = atomic_load(&self.core.next_file) + 1
+        self.manifest.roll(atomic_add(&self.core.next_file, 1) - 1, self.state.base())
+        jobs.forget_doubtful(self)
 
     def drop_tree(self, str name not None):
         """Remove a tree and its files; durable on return. Raises KeyError."""
@@ -564,6 +595,27 @@ cdef class Engine:
             raise ValueError("the tree belongs to another engine")
         return ingest.ingest(self, tree, entries)
 
+    def resume(self):
+        """Try at once what failed for want of space, rather than at the next attempt.
+
+        Raises what stands in the way still: NoSpaceError, or PoisonedError after a failure that
+        only a reopen mends."""
+        self.check_writable()
+        self.enter()
+        try:
+            with self.admin:
+                if self.manifest.is_poisoned:
+                    try:
+                        self.roll_manifest()
+                    except errors.StorageIOError as error:
+                        jobs.poison_after(self, error)
+                        raise
+            jobs.flush_all(self)
+            if self.workers is not None:
+                self.workers.retry()
+        finally:
+            self.leave()
+
     def checkpoint(self, path):
         """Write a consistent copy (hard links) into the new directory `path`."""
         from dynalsm._core import checkpoint
@@ -616,7 +668,21 @@ def engine_stats(Engine engine not None):
         },
         "disk_bytes": sum(tree["disk_bytes"] for tree in trees.values()),
         "trees": trees,
+        "failures": engine_failures(engine),
     }
+
+
+cdef dict engine_failures(Engine engine):
+    """What does not work at the moment: name of the work -> why. Empty: all is well."""
+    failures = {}
+    if engine.workers is not None:
+        failures.update((name, str(error)) for name, error in engine.workers.failures.items())
+    if atomic_load(&engine.core.is_poisoned):
+        try:
+            engine.check_writable()
+        except errors.StorageError as error:
+            failures["writes"] = str(error)
+    return failures
 
 
 # ------------------------------------------------------------------------------------- tree cores

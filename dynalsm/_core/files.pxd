@@ -49,3 +49,5 @@ cdef int file_remove(const char* path, Failure* failure) noexcept nogil
 cdef int directory_sync(const char* path, Failure* failure) noexcept nogil
 # Creates one directory, mode 0700. *created is false when it was there already.
 cdef int directory_create(const char* path, bint* created, Failure* failure) noexcept nogil
+# Removes an empty directory.
+cdef int directory_remove(const char* path, Failure* failure) noexcept nogil

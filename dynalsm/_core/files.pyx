@@ -10,7 +10,18 @@
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from libc.errno cimport EEXIST, EINTR, EIO, ENOENT, errno
+from libc.errno cimport (
+    EDQUOT,
+    EEXIST,
+    EINTR,
+    EINVAL,
+    EIO,
+    ENOENT,
+    ENOSPC,
+    ENOSYS,
+    EOPNOTSUPP,
+    errno,
+)
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy
 
@@ -25,6 +36,7 @@ from dynalsm._core.seam cimport (
     READ,
     REMOVE,
     RENAME,
+    RMDIR,
     SYNC,
     TRUNCATE,
     WRITE,
@@ -35,9 +47,12 @@ from dynalsm._core.seam cimport (
 )
 from dynalsm._core.status cimport (
     CORRUPTION,
+    NO_SPACE,
     OK,
+    WRITE_FAILED,
     Failure,
     fail,
+    fail_change,
     fail_errno,
     failure_clear,
     raise_failure,
@@ -133,6 +148,7 @@ cdef extern from *:
     int c_link "link"(const char* old, const char* new) nogil
     int c_unlink "unlink"(const char* path) nogil
     int c_mkdir "mkdir"(const char* path, int mode) nogil
+    int c_rmdir "rmdir"(const char* path) nogil
     int c_access "access"(const char* path, int mode) nogil
     int c_munmap "munmap"(void* base, size_t size) nogil
     int c_sync "dynalsm_sync"(int fd) nogil
@@ -174,6 +190,8 @@ cdef int file_open(
             if errno != EINTR:
                 errnum = errno
                 break
+    if errnum and flags & O_CREAT:
+        return fail_change(failure, "cannot create the file", path, errnum)
     if errnum:
         return fail_errno(failure, "cannot open the file", path, errnum)
     if seam_is_active:
@@ -247,7 +265,7 @@ cdef int file_write(
     if seam_is_active and done:
         seam_record(WRITE, path, NULL, offset, data, done)
     if errnum:
-        return fail_errno(failure, "cannot write the file", path, errnum)
+        return fail_change(failure, "cannot write the file", path, errnum)
     return OK
 
 
@@ -263,7 +281,10 @@ cdef int file_sync(int fd, const char* path, Failure* failure) noexcept nogil:
         errnum = errno
     if errnum:
         seam_drop(record)
-        return fail_errno(failure, "cannot sync the file", path, errnum)
+        # Whatever the reason, but for space, which another file may find.
+        if errnum == ENOSPC or errnum == EDQUOT:
+            return fail(failure, NO_SPACE, "cannot sync the file", path, -1, errnum)
+        return fail(failure, WRITE_FAILED, "cannot sync the file", path, -1, errnum)
     return OK
 
 
@@ -286,7 +307,7 @@ cdef int file_truncate(int fd, const char* path, int64_t size, Failure* failure)
         if errno != EINTR:
             errnum = errno
     if errnum:
-        return fail_errno(failure, "cannot truncate the file", path, errnum)
+        return fail_change(failure, "cannot truncate the file", path, errnum)
     if seam_is_active:
         seam_record(TRUNCATE, path, NULL, size, NULL, 0)
     return OK
@@ -301,8 +322,10 @@ cdef int file_allocate(
     while not errnum and c_allocate(fd, offset, size) != 0:
         if errno != EINTR:
             errnum = errno
+    if errnum == EOPNOTSUPP or errnum == ENOSYS or errnum == EINVAL:
+        return fail_errno(failure, "the file system cannot reserve space for the file", path, errnum)
     if errnum:
-        return fail_errno(failure, "cannot reserve space for the file", path, errnum)
+        return fail_change(failure, "cannot reserve space for the file", path, errnum)
     if seam_is_active:
         seam_record(ALLOCATE, path, NULL, offset + size, NULL, 0)
     return OK
@@ -353,7 +376,7 @@ cdef int map_write_seam(
         memcpy(<uint8_t*>base + offset, data, allowed)
         seam_record(MAP_WRITE, path, NULL, offset, data, allowed)
     if errnum:
-        return fail_errno(failure, "cannot write the mapped file", path, errnum)
+        return fail_change(failure, "cannot write the mapped file", path, errnum)
     return OK
 
 
@@ -364,7 +387,7 @@ cdef int file_rename(const char* old, const char* new, Failure* failure) noexcep
     if not errnum and c_rename(old, new) != 0:
         errnum = errno
     if errnum:
-        return fail_errno(failure, "cannot rename the file", old, errnum)
+        return fail_change(failure, "cannot rename the file", old, errnum)
     if seam_is_active:
         seam_record(RENAME, old, new, 0, NULL, 0)
     return OK
@@ -414,7 +437,7 @@ cdef int directory_sync(const char* path, Failure* failure) noexcept nogil:
             c_close(fd)
     if errnum:
         seam_drop(record)
-        return fail_errno(failure, "cannot sync the directory", path, errnum)
+        return fail_change(failure, "cannot sync the directory", path, errnum)
     return OK
 
 
@@ -428,10 +451,23 @@ cdef int directory_create(const char* path, bint* created, Failure* failure) noe
         if errnum == EEXIST:
             return OK
     if errnum:
-        return fail_errno(failure, "cannot create the directory", path, errnum)
+        return fail_change(failure, "cannot create the directory", path, errnum)
     created[0] = True
     if seam_is_active:
         seam_record(MKDIR, path, NULL, 0, NULL, 0)
+    return OK
+
+
+cdef int directory_remove(const char* path, Failure* failure) noexcept nogil:
+    cdef int errnum = 0
+    if seam_is_active:
+        errnum = seam_enter(RMDIR, path, NULL)
+    if not errnum and c_rmdir(path) != 0:
+        errnum = errno
+    if errnum:
+        return fail_errno(failure, "cannot remove the directory", path, errnum)
+    if seam_is_active:
+        seam_record(RMDIR, path, NULL, 0, NULL, 0)
     return OK
 
 
@@ -661,8 +697,22 @@ def make_directory(path, *, sync=True):
     directory_create(name, &created, &failure)
     raise_failure(&failure)
     if created and sync:
-        sync_directory(os.path.dirname(os.path.abspath(name)))
+        try:
+            sync_directory(os.path.dirname(os.path.abspath(name)))
+        except BaseException:
+            # Or the next one would find it and take its name for durable.
+            directory_remove(name, &failure)
+            raise
     return created
+
+
+def remove_directory(path):
+    """Remove an empty directory. Its parent is not synced."""
+    cdef Failure failure
+    cdef bytes name = os.fsencode(path)
+    failure_clear(&failure)
+    directory_remove(name, &failure)
+    raise_failure(&failure)
 
 
 def list_directory(path):

@@ -18,9 +18,10 @@ from dynalsm._core.compaction cimport Job, job_free, job_remove_files, table_pat
 from dynalsm._core.engine cimport Engine, Tree
 from dynalsm._core.jobs cimport (
     Change,
+    abandon,
     adopt_outputs,
     edit_of,
-    install,
+    install_all,
     prepare_job,
     sync_directory,
 )
@@ -164,11 +165,11 @@ def ingest(Engine engine not None, Tree tree not None, entries):
             count += 1
         if load is not None:
             load.finish_table()
-            adopt(engine, tree, loads)
+            adopt(engine, tree, loads, seqno)
     return count
 
 
-cdef int adopt(Engine engine, Tree tree, list loads) except -1:
+cdef int adopt(Engine engine, Tree tree, list loads, uint64_t seqno) except -1:
     """One edit, then the installs."""
     cdef PartLoad load
     cdef Change change
@@ -188,9 +189,16 @@ cdef int adopt(Engine engine, Tree tree, list loads) except -1:
                 if overlaps(load.partition.version, &change.added[index].info):
                     change.added[index].level = 0
             changes.append(change)
-        engine.append_edit(edit_of(engine, changes))
-        for change in changes:
-            install(change)
+        try:
+            edit = edit_of(engine, changes)
+            # All before the entries' commit was flushed, and it is nothing: a copy without the logs
+            # must not end before it, or would not see what was loaded.
+            edit["flushed"] = seqno
+            engine.append_edit(edit)
+            install_all(engine, changes)
+        except BaseException as error:
+            abandon(engine, changes, error)
+            raise
     return 0
 
 

@@ -21,9 +21,12 @@ cdef class Change:
 
 # The manifest edit that says what the changes do.
 cdef dict edit_of(Engine engine, list changes)
-# Swaps the partition's version. REQUIRES: engine.admin; the edit is durable.
-cdef int install(Change change) except -1
+# Swaps the partitions' versions; empties the list. REQUIRES: engine.admin; the edit is durable.
+cdef int install_all(Engine engine, list changes) except -1
 # Opens the job's outputs and puts them into the change; takes over the outputs' keys.
 cdef int adopt_outputs(Engine engine, Job* job, Change change) except -1
+# A job has failed: its files go (those that the manifest may name: later), and writes are refused
+# when the failure is final.
+cdef int abandon(Engine engine, list changes, object error) except -1
 cdef int prepare_job(Engine engine, Job* job, Partition* partition, int level) except -1
 cdef int sync_directory(Engine engine, Partition* partition) except -1

@@ -23,10 +23,11 @@ from dynalsm._core.coding cimport slice_compare, slice_of
 from dynalsm._core.commit cimport (
     MAX_LOGS,
     EngineCore,
+    core_poison,
     snapshot_list,
     wait_durable,
 )
-from dynalsm._core.compaction cimport Job, job_free, run_job, table_path
+from dynalsm._core.compaction cimport Job, job_free, job_remove_files, run_job, table_path
 from dynalsm._core.engine cimport Engine, Tree
 from dynalsm._core.memtable cimport (
     Memtable,
@@ -43,6 +44,7 @@ from dynalsm._core.source cimport Source
 from dynalsm._core.sstable_reader cimport Table, table_obsolete, table_open
 from dynalsm._core.sstable_writer cimport TableInfo
 from dynalsm._core.status cimport (
+    CORRUPTION,
     IO_ERROR,
     NO_MEMORY,
     NO_SPACE,
@@ -75,6 +77,9 @@ from dynalsm._core.version cimport (
     version_unref,
 )
 from dynalsm._core.wal cimport Wal, wal_close
+
+# A partition whose compaction failed is left alone for so long.
+AVOID_SECONDS = 30.0
 
 cdef enum:
     MAX_REMOVED = 4096       # files one edit of a partition can remove
@@ -148,6 +153,25 @@ cdef dict edit_of(Engine engine, list changes):
     return edit
 
 
+cdef int discard(Engine engine, Change change) except -1:
+    """The change did not come about: its files go, unless the manifest may name them."""
+    cdef int index
+    if engine.manifest.is_poisoned:
+        engine.manifest.doubtful.append(change)
+        return 0
+    for index in range(change.added_count):
+        table_obsolete(change.added[index].table)
+    return 0
+
+
+def forget_doubtful(Engine engine not None):
+    """A new manifest has been begun: nothing names the files of failed changes. REQUIRES: admin."""
+    cdef Change change
+    changes, engine.manifest.doubtful = engine.manifest.doubtful, []
+    for change in changes:
+        discard(engine, change)
+
+
 cdef int install(Change change) except -1:
     """Swap the partition's version. REQUIRES: engine.admin; the edit is durable."""
     cdef Partition* partition = change.partition
@@ -178,6 +202,24 @@ cdef int install(Change change) except -1:
         pthread_mutex_unlock(&partition.mutex)
         version_unref(old)
         memtable_unref(flushed)
+    return 0
+
+
+cdef int install_all(Engine engine, list changes) except -1:
+    """Install what an edit has made durable; takes the changes out of the list.
+
+    REQUIRES: engine.admin."""
+    cdef Failure failure
+    cdef Change change
+    try:
+        while changes:
+            change = changes.pop()
+            install(change)
+    except BaseException as error:       # the manifest is ahead of the versions: no way to go on
+        changes.clear()
+        failure_of(error, &failure)
+        core_poison(engine.core, &failure)
+        raise
     return 0
 
 
@@ -212,6 +254,18 @@ cdef int adopt_outputs(Engine engine, Job* job, Change change) except -1:
         meta.ranges_applied = applied_ranges(job)
         change.added[change.added_count] = meta
         change.added_count += 1
+    return 0
+
+
+cdef int keep_outputs(Engine engine, Job* job, Change change) except -1:
+    """Adopt what the job has written and make its names last; remove it when that fails."""
+    try:
+        adopt_outputs(engine, job, change)
+        if change.added_count:
+            sync_directory(engine, change.partition)
+    except BaseException:
+        job_remove_files(job)
+        raise
     return 0
 
 
@@ -287,12 +341,11 @@ cdef Change flush_partition(Engine engine, Partition* partition):
                     source.ops.close(&source)
             if status:
                 raise_failure(&failure)
-            adopt_outputs(engine, &job, change)
+            keep_outputs(engine, &job, change)
             atomic_add(&engine.core.counters.flush_bytes, job.bytes_written)
         finally:
             free(<void*>job.snapshots)
             job_free(&job)
-        sync_directory(engine, partition)
     return change
 
 
@@ -435,10 +488,8 @@ def flush_oldest(Engine engine not None):
     """Flush the oldest sealed generation. Returns: whether there was one.
 
     On a failure nothing is lost: the generation stays, and the failure is raised."""
-    cdef uint64_t log_number, last_seqno
-    cdef Change change
-    cdef Partition* partition
     cdef Failure failure
+    cdef uint64_t log_number, last_seqno
     with engine.flush_lock:
         if engine.core.generation_count == 0:
             return False
@@ -448,36 +499,58 @@ def flush_oldest(Engine engine not None):
         with nogil:                      # the log first: tables must never be ahead of it
             wait_durable(engine.core, last_seqno, &failure)
         raise_failure(&failure)
-        addresses = sealed_partitions(engine, log_number)
         changes = []
-        for address in addresses:
-            partition = <Partition*><size_t>address
-            if not partition.is_dropped:
-                try:
-                    changes.append(flush_partition(engine, partition))
-                except errors.StorageIOError:
-                    if not partition.is_dropped:
-                        raise            # else its directory went under our hands
-        with engine.admin:
-            changes = [each for each in changes if not is_dropped(each)]
-            for change in changes:
-                settle_ranges(engine, change)
-            edit = edit_of(engine, changes)
-            edit["log"] = log_number + 1
-            edit["flushed"] = last_seqno
-            engine.append_edit(edit)
-            engine.flushed_seqno = last_seqno
-            for change in changes:
-                install(change)
-            for address in addresses:
-                discard_dropped(<Partition*><size_t>address, log_number)
+        try:
+            flush_generation(engine, log_number, last_seqno, changes)
+        except BaseException as error:
+            abandon(engine, changes, error)
+            raise
         finish_generation(engine, log_number)
     atomic_add(&engine.core.counters.flushes, 1)
     return True
 
 
-cdef bint is_dropped(Change change):
-    return change.partition.is_dropped
+cdef int flush_generation(
+    Engine engine, uint64_t log_number, uint64_t last_seqno, list changes
+) except -1:
+    """Write the tables of a generation, then install them by one edit. `changes`: those to come."""
+    cdef Change change
+    cdef Partition* partition
+    addresses = sealed_partitions(engine, log_number)
+    for address in addresses:
+        partition = <Partition*><size_t>address
+        if not partition.is_dropped:
+            try:
+                changes.append(flush_partition(engine, partition))
+            except errors.StorageIOError:
+                if not partition.is_dropped:
+                    raise                # else its directory went under our hands
+    with engine.admin:
+        for change in list(changes):
+            if change.partition.is_dropped:
+                changes.remove(change)
+                discard(engine, change)
+            else:
+                settle_ranges(engine, change)
+        edit = edit_of(engine, changes)
+        edit["log"] = log_number + 1
+        edit["flushed"] = last_seqno
+        engine.append_edit(edit)
+        engine.flushed_seqno = last_seqno
+        install_all(engine, changes)
+        for address in addresses:
+            discard_dropped(<Partition*><size_t>address, log_number)
+    return 0
+
+
+cdef int abandon(Engine engine, list changes, object error) except -1:
+    """A job has failed: give up its files, and refuse writes when the failure is final."""
+    cdef Change change
+    with engine.admin:
+        for change in changes:
+            discard(engine, change)
+    poison_after(engine, error)
+    return 0
 
 
 cdef int discard_dropped(Partition* partition, uint64_t log_number) except -1:
@@ -533,12 +606,12 @@ cdef int finish_generation(Engine engine, uint64_t log_number) except -1:
 def remove_logs(Engine engine not None, uint64_t log_number):
     """Unlink the logs up to that number; a failure only leaves them for the next open."""
     directory = os.path.join(engine.path, "wal")
-    for name in sorted(os.listdir(directory)):
-        if name.endswith(".wal") and int(name[:-4]) <= log_number:
-            try:
+    try:
+        for name in files.list_directory(directory):
+            if name.endswith(".wal") and int(name[:-4]) <= log_number:
                 files.remove_file(os.path.join(directory, name))
-            except errors.StorageIOError:
-                return
+    except errors.StorageIOError:
+        return
 
 
 def flush_all(Engine engine not None):
@@ -547,15 +620,34 @@ def flush_all(Engine engine not None):
         pass
 
 
-def note_flush_failure(Engine engine not None, error):
-    """Tell stalled writers why no room is made; cleared by the next flush that works."""
-    cdef EngineCore* core = engine.core
+def poison_after(Engine engine not None, error):
+    """Refuse all writes from now on if a change was refused for good (errors.StorageIOError)."""
+    cdef Failure failure
+    if getattr(error, "is_final", False):
+        failure_of(error, &failure)
+        core_poison(engine.core, &failure)
+
+
+cdef int failure_of(object error, Failure* failure) except -1:
+    """An exception as the core's threads see it."""
     cdef bytes path = os.fsencode(getattr(error, "path", None) or "")
     cdef bytes message = str(error).encode("utf-8", "replace")
     cdef int status = NO_SPACE if isinstance(error, errors.NoSpaceError) else IO_ERROR
-    cdef int number = getattr(error, "errno", None) or 0
+    if isinstance(error, errors.CorruptionError):
+        status = CORRUPTION
+    elif isinstance(error, MemoryError):
+        status = NO_MEMORY
+    fail(failure, status, message, path, -1, getattr(error, "errno", None) or 0)
+    return 0
+
+
+def note_flush_failure(Engine engine not None, error):
+    """Tell stalled writers why no room is made; cleared by the next flush that works."""
+    cdef EngineCore* core = engine.core
+    cdef Failure failure
+    failure_of(error, &failure)
     pthread_mutex_lock(&core.work_mutex)
-    fail(&core.flush_failure, status, message, path, -1, number)
+    core.flush_failure = failure
     core.is_flush_failing = True
     pthread_cond_broadcast(&core.work_done)
     pthread_mutex_unlock(&core.work_mutex)
@@ -618,18 +710,24 @@ cdef FileMeta* find_file(Version* version, uint64_t file_id) noexcept nogil:
     return NULL
 
 
-def compact_once(Engine engine not None):
-    """Run the most urgent compaction of all trees. Returns: whether there was one."""
+def compact_once(Engine engine not None, dict avoided=None):
+    """Run the most urgent compaction of all trees. Returns: whether there was one.
+
+    avoided: partition id -> not before this time (time.monotonic()); a failure adds to it, so that
+    one damaged file does not keep the others from being merged."""
     cdef Tree tree
     cdef int index
     cdef Partition* partition
     cdef uint64_t oldest = oldest_snapshot(engine)
     best = None
     best_score = 1.0
+    now = time.monotonic()
     with engine.admin:
         for tree in list(engine.trees.values()):
             for index in range(tree.core.parts.count):
                 partition = tree.core.parts.items[index]
+                if avoided and avoided.get(partition.id, 0.0) > now:
+                    continue
                 if partition.version.counts[0] == 0 and is_settled(partition):
                     continue
                 plan = picker.pick(shape_of(partition, oldest), engine.picker_options)
@@ -639,8 +737,14 @@ def compact_once(Engine engine not None):
         if best is None:
             return False
         plan, address = best
-        mark(<Partition*><size_t>address, plan, True)
-    run_plan(engine, address, plan)
+        partition = <Partition*><size_t>address
+        mark(partition, plan, True)
+    try:
+        run_plan(engine, address, plan)
+    except errors.StorageError:
+        if avoided is not None:
+            avoided[partition.id] = time.monotonic() + AVOID_SECONDS
+        raise
     return True
 
 
@@ -668,53 +772,59 @@ cdef int mark(Partition* partition, object plan, bint busy) except -1:
 def run_plan(Engine engine not None, address, plan):
     """Merge plan.inputs into plan.output_level. The inputs are marked busy."""
     cdef Partition* partition = <Partition*><size_t>address
+    cdef Change change = Change.__new__(Change)
+    change.partition = partition
+    changes = [change]
     try:
-        change = merge_files(engine, partition, plan)
+        merge_files(engine, change, plan)
         with engine.admin:
             if partition.is_dropped:
+                discard(engine, change)
                 return
             settle_ranges(engine, change)
-            engine.append_edit(edit_of(engine, [change]))
-            install(change)
+            engine.append_edit(edit_of(engine, changes))
+            install_all(engine, changes)
     except BaseException as error:
         with engine.admin:
             mark(partition, plan, False)
             if partition.is_dropped and isinstance(error, errors.StorageIOError):
+                discard(engine, change)
                 return                   # its directory went under our hands
+        abandon(engine, changes, error)
         raise
     atomic_add(&engine.core.counters.compactions, 1)
 
 
-cdef Change merge_files(Engine engine, Partition* partition, object plan):
+cdef int merge_files(Engine engine, Change change, object plan) except -1:
     """Write the merge of the plan's inputs (no install)."""
-    cdef Change change = Change.__new__(Change)
+    cdef Partition* partition = change.partition
     cdef Version* version
     cdef Job job
-    cdef Source* sources
+    cdef Source* sources = NULL
     cdef Source merged
     cdef Failure failure
     cdef FileMeta* meta
-    cdef FileMeta** run
+    cdef FileMeta** run = NULL
     cdef int count = 0
     cdef int status = OK
     cdef int level, index, run_count
     cdef uint64_t read_bytes = 0
     wanted = set(plan.inputs)
     failure_clear(&failure)
-    change.partition = partition
+    memset(&job, 0, sizeof(Job))
     with engine.admin:
         version = partition.version
         version_ref(version)
-    prepare_job(engine, &job, partition, plan.output_level)
-    job.is_bottom = plan.is_bottom
-    if plan.output_level == 0:
-        job.target_bytes = <uint64_t>-1
-    job.ranges = &version.ranges
-    job.bytes_per_second = engine.compaction_bytes_per_second
-    sources = <Source*>malloc((len(wanted) + 1) * sizeof(Source))
-    run = <FileMeta**>malloc((len(wanted) + 1) * sizeof(FileMeta*))
-    change.removed = <FileMeta**>malloc((len(wanted) + MAX_REMOVED) * sizeof(FileMeta*))
     try:
+        prepare_job(engine, &job, partition, plan.output_level)
+        job.is_bottom = plan.is_bottom
+        if plan.output_level == 0:
+            job.target_bytes = <uint64_t>-1
+        job.ranges = &version.ranges
+        job.bytes_per_second = engine.compaction_bytes_per_second
+        sources = <Source*>malloc((len(wanted) + 1) * sizeof(Source))
+        run = <FileMeta**>malloc((len(wanted) + 1) * sizeof(FileMeta*))
+        change.removed = <FileMeta**>malloc((len(wanted) + MAX_REMOVED) * sizeof(FileMeta*))
         if sources == NULL or run == NULL or change.removed == NULL:
             raise MemoryError()
         for level in range(LEVELS):
@@ -748,12 +858,10 @@ cdef Change merge_files(Engine engine, Partition* partition, object plan):
                     merged.ops.close(&merged)
         if status:
             raise_failure(&failure)
-        adopt_outputs(engine, &job, change)
-        if change.added_count:
-            sync_directory(engine, partition)
+        keep_outputs(engine, &job, change)
         atomic_add(&engine.core.counters.compaction_read_bytes, read_bytes)
         atomic_add(&engine.core.counters.compaction_written_bytes, job.bytes_written)
-        return change
+        return 0
     finally:
         free(sources)
         free(run)
@@ -909,6 +1017,6 @@ def empty_partition_at(address):
 
 def remove_empty(directory):
     try:
-        os.rmdir(directory)
-    except OSError:
+        files.remove_directory(directory)
+    except errors.StorageIOError:
         pass                             # files that cursors still read: swept at the next open

@@ -114,6 +114,8 @@ class Manifest:
         # Durable up to here; a mark that follows is not meant to be.
         self._synced = 0
         self._has_unsynced = False
+        #: What a failed append may have named: to be kept until the next roll (the caller's).
+        self.doubtful: list[object] = []
 
     # ---- opening ----
 

@@ -20,7 +20,8 @@ cdef enum Operation:
     MAP_WRITE = 10
     MAP = 11            # never recorded
     MKDIR = 12
-    OPERATION_COUNT = 13
+    RMDIR = 13
+    OPERATION_COUNT = 14
 
 
 # Whether a plan or a recording is active. Read without a lock.

@@ -28,7 +28,7 @@ import os
 
 OPERATIONS = (
     "open", "read", "write", "sync", "allocate", "truncate", "rename", "link", "remove",
-    "dirsync", "map_write", "map", "mkdir",
+    "dirsync", "map_write", "map", "mkdir", "rmdir",
 )
 # What "open" is called in a recording.
 _CREATE = "create"
@@ -225,7 +225,7 @@ def stop_recording():
     """End the recording and return it: a list of (kind, path, path2, offset, data).
 
     | kind | path2 | offset | data |
-    | "create", "mkdir", "remove", "dirsync", "sync" | None | 0 | None |
+    | "create", "mkdir", "rmdir", "remove", "dirsync", "sync" | None | 0 | None |
     | "write", "map_write" | None | where | the bytes |
     | "truncate" | None | new size | None |
     | "allocate" | None | the file reaches at least to here | None |

@@ -19,6 +19,7 @@ cdef enum Status:
     CLOSED = 15
     MOVED = 17           # the partition was split: route the key again
     TORN = 16            # a log ends in an incomplete record
+    WRITE_FAILED = 18    # a change was refused, and not for a passing want: no second try
 
 
 cdef struct Failure:
@@ -38,6 +39,12 @@ cdef int fail(
 
 # As fail() with IO_ERROR, or NO_SPACE when errnum is ENOSPC or EDQUOT.
 cdef int fail_errno(
+    Failure* failure, const char* message, const char* path, int errnum
+) noexcept nogil
+
+# As fail() for an operation that changes something: NO_SPACE as above, IO_ERROR for another want that
+# passes (descriptors, memory, a signal), else WRITE_FAILED.
+cdef int fail_change(
     Failure* failure, const char* message, const char* path, int errnum
 ) noexcept nogil
 

@@ -1,6 +1,6 @@
 # Status codes of the core (see status.pxd for the contracts).
 
-from libc.errno cimport EDQUOT, ENOSPC
+from libc.errno cimport EAGAIN, EDQUOT, EINTR, EMFILE, ENFILE, ENOMEM, ENOSPC
 from libc.string cimport strncpy
 
 import os
@@ -42,6 +42,20 @@ cdef int fail_errno(
     return fail(failure, status, message, path, -1, errnum)
 
 
+cdef int fail_change(
+    Failure* failure, const char* message, const char* path, int errnum
+) noexcept nogil:
+    cdef int status = WRITE_FAILED
+    if errnum == ENOSPC or errnum == EDQUOT:
+        status = NO_SPACE
+    elif (
+        errnum == EMFILE or errnum == ENFILE or errnum == ENOMEM or errnum == EINTR
+        or errnum == EAGAIN
+    ):
+        status = IO_ERROR
+    return fail(failure, status, message, path, -1, errnum)
+
+
 cdef int raise_failure(const Failure* failure) except -1:
     if failure.status == OK:
         return 0
@@ -54,10 +68,13 @@ cdef int raise_failure(const Failure* failure) except -1:
         raise errors.CorruptionError(message, path=path, offset=offset)
     if failure.status == NO_SPACE:
         raise errors.NoSpaceError(message, path=path, offset=offset, errno=failure.errnum)
-    if failure.status == IO_ERROR:
-        raise errors.StorageIOError(message, path=path, offset=offset, errno=failure.errnum)
+    if failure.status == IO_ERROR or failure.status == WRITE_FAILED:
+        raise errors.StorageIOError(
+            message, path=path, offset=offset, errno=failure.errnum,
+            is_final=failure.status == WRITE_FAILED,
+        )
     if failure.status == POISONED:
-        raise errors.PoisonedError(message, path=path)
+        raise errors.PoisonedError(f"no write is accepted any more: {message}", path=path)
     if failure.status == CLOSED:
         raise errors.ClosedError(message, path=path)
     if failure.status == NO_MEMORY:
