@@ -17,9 +17,10 @@ from typing import Any, Protocol
 from dynalsm._core import files, manifest, seam
 from dynalsm.database import open_path
 from tests.crash import power
+from tests.crash.checks import Acknowledged, Expectation, check_state
 from tests.crash.items import NAME, TINY, Actor, check_items, open_items
 from tests.crash.power import CHOICES, KEPT, LOST, MODELS, SECTORS, Disk, Entry
-from tests.crash.workload import Acknowledged, Expectation, Workload, check_state
+from tests.crash.workload import Workload
 
 
 class Recorded(Protocol):
@@ -71,7 +72,7 @@ class ItemRecording:
     def check(self, path: str, least: Acknowledged, rng: random.Random) -> Any:
         with open_path(path, **TINY, background=False) as database:
             if database.catalog.get(NAME) is None:
-                assert not least.trees, "the table is gone"
+                assert not least.worlds, "the table is gone"
                 return None
             return check_items(database, [(self.actor, least.seqno, self.actor.count)])
 

@@ -1,9 +1,7 @@
 """A random single-threaded workload on the engine, in step with the plain model.
 
 `Workload` drives an Engine and a MemoryEngine together and knows at each moment what has been
-acknowledged; `check_state` opens a directory that a crash left and holds it against that: every
-acknowledged commit is there, what is there is exactly the first so many commits, and the trees
-are those that were created and not dropped.
+acknowledged; checks.py holds what a crash left against that.
 
 A step that fails with a StorageError is allowed when `tolerates` is set: then the model follows
 what the engine shows (all of the commit or nothing), and what is left open (a change of trees)
@@ -12,51 +10,38 @@ is settled at the next reopen.
 
 from __future__ import annotations
 
+import contextlib
 import copy
-import json
+import os
 import random
+import shutil
 from collections.abc import Callable
 from typing import Any
 
 from dynalsm import errors
-from dynalsm._core import Engine
+from dynalsm._core import Engine, split
+from tests.crash.checks import (
+    Acknowledged,
+    World,
+    difference,
+    find_world,
+    with_doubtful,
+    with_tree,
+)
 from tests.support.memory_engine import _DELETED, MemoryEngine, MemoryTree
 
-# So small that a few hundred commits flush and compact many times.
+# So small that a few hundred commits flush, compact and split many times.
 TINY = {
     "memory_bytes": 4 << 20,
     "write_buffer_bytes": 6_000,
     "block_bytes": 256,
     "target_file_bytes": 3_000,
+    "partition_limit_bytes": 8_000,
     "max_open_files": 8,
     "background": False,
 }
 PREFIXES = [bytes([first]) * 8 for first in (0x00, 0x3F, 0x40, 0x80, 0xFF)]
-
-
-class Trees:
-    """Which trees there are after each change of trees, in order."""
-
-    def __init__(self) -> None:
-        self.after: list[dict[str, MemoryTree]] = [{}]
-
-    def add(self, names: dict[str, MemoryTree]) -> None:
-        self.after.append(dict(names))
-
-
-class Acknowledged:
-    """What the caller may rely on: a lower bound for what a crash leaves."""
-
-    def __init__(self, seqno: int = 0, trees: int = 0) -> None:
-        self.seqno = seqno  # every commit up to here is durable
-        self.trees = trees  # so many changes of trees are durable
-
-    def pack(self) -> bytes:
-        return json.dumps([self.seqno, self.trees]).encode()
-
-    @classmethod
-    def unpack(cls, data: bytes) -> Acknowledged:
-        return cls(*json.loads(data))
+NAMES = ["raw", "hash", "raw2", "hash2", "h3"]
 
 
 def ignore(_: Acknowledged) -> None:
@@ -72,15 +57,18 @@ class Workload:
         self.tolerates = tolerates
         self.options = {**TINY, **options}
         self.model = MemoryEngine()
-        self.trees = Trees()
+        self.worlds: list[World] = [{}]
         self.boundaries = [0]
         self.acknowledged = Acknowledged()
         self.on_acknowledge: Callable[[Acknowledged], None] = ignore
         self.snapshots: list[tuple[Any, Any]] = []
         self.failures: list[errors.StorageError | MemoryError] = []
-        # Changes of trees whose outcome is not known: name -> "create" or "drop".
-        self.doubtful: dict[str, str] = {}
+        # Trees that a failed change may have made, dropped or loaded: not touched until a reopen
+        # has shown what is there. Name -> the tree as it may be instead (None: it may be gone).
+        self.doubtful: dict[str, MemoryTree | None] = {}
+        self.doubtful_seqnos: set[int] = set()
         self.has_crashed = False
+        self.ingested = 0
         self.engine: Engine | None = None
 
     # ---- running ----
@@ -100,14 +88,17 @@ class Workload:
                 return
         dice = self.rng.random()
         for share, action in (
-            (0.66, self.write),
-            (0.70, self.flush),
-            (0.73, self.compact),
-            (0.78, self.create_tree),
-            (0.81, self.drop_tree),
-            (0.85, self.take_snapshot),
+            (0.64, self.write),
+            (0.67, self.flush),
+            (0.70, self.compact),
+            (0.72, self.split),
+            (0.77, self.create_tree),
+            (0.80, self.drop_tree),
+            (0.83, self.ingest),
+            (0.86, self.take_snapshot),
             (0.88, self.drop_snapshots),
-            (0.96, self.read),
+            (0.95, self.read),
+            (0.96, self.checkpoint),
             (1.00, self.reopen),
         ):
             if dice < share:
@@ -125,6 +116,14 @@ class Workload:
             return False
         return True
 
+    @property
+    def live(self) -> Engine:
+        """The open engine."""
+        assert self.engine is not None
+        return self.engine
+
+    # ---- opening and closing ----
+
     def open(self) -> None:
         def opens() -> None:
             self.engine = Engine.open(self.path, **self.options)
@@ -134,28 +133,52 @@ class Workload:
 
     def follow(self) -> None:
         """After an open: take over what was left open, and compare everything."""
-        assert self.engine is not None
-        names = set(self.engine.tree_names())
-        if self.has_crashed:
-            self.follow_crash(names)
-        for name, change in self.doubtful.items():
-            if change == "create" and name in names:
-                self.model.create_tree(name, hashed=name.startswith("h"))
-            elif change == "drop" and name not in names:
-                self.model.drop_tree(name)
-        if self.doubtful:
-            self.doubtful.clear()
-            self.trees.add(self.model._trees)
-        seqno = self.engine.last_seqno
+        engine = self.live
+        seqno = engine.last_seqno
+        if seqno in self.doubtful_seqnos and seqno > self.model.last_seqno:
+            self.model.last_seqno = seqno
+            self.boundaries.append(seqno)
+        self.doubtful_seqnos.clear()
         assert self.acknowledged.seqno <= seqno <= self.model.last_seqno, (
             self.acknowledged.seqno,
             seqno,
             self.model.last_seqno,
         )
         assert seqno in self.boundaries, "half a commit"
+        if self.has_crashed:
+            self.follow_crash(seqno)
+        self.settle_doubtful(seqno)
         self.forget_after(seqno)
         self.acknowledge(seqno)  # what recovery has shown is durable
-        self.compare()
+        self.attempt(self.compare)
+
+    def follow_crash(self, seqno: int) -> None:
+        """Which of the worlds that may be there is there."""
+        self.has_crashed = False
+        least = self.acknowledged.worlds
+        number = find_world(self.live, self.worlds[least : least + 2], seqno)
+        del self.worlds[least + number + 1 :]
+        self.model._trees = dict(self.worlds[-1])
+
+    def settle_doubtful(self, seqno: int) -> None:
+        """Which of the failed changes have come about."""
+        if not self.doubtful:
+            return
+        before = self.model._trees
+        possible = with_doubtful([before], self.doubtful)
+        number = find_world(self.live, possible, seqno)
+        self.doubtful.clear()
+        if possible[number] != before:
+            self.model._trees = possible[number]
+            self.worlds.append(dict(possible[number]))
+
+    def forget_after(self, seqno: int) -> None:
+        """Commits that failed and are gone: the model forgets them."""
+        self.model.last_seqno = seqno
+        self.boundaries = [each for each in self.boundaries if each <= seqno]
+        for tree in {id(t): t for world in self.worlds for t in world.values()}.values():
+            for versions in tree._versions.values():
+                versions[:] = [each for each in versions if each[0] <= seqno]
 
     def resumed(self, least: Acknowledged) -> Workload:
         """A copy that goes on after a crash, at which so much had been acknowledged."""
@@ -163,28 +186,9 @@ class Workload:
         assert not self.snapshots
         self.on_acknowledge = ignore
         fresh = copy.deepcopy(self, {id(_DELETED): _DELETED})
-        fresh.acknowledged = Acknowledged(least.seqno, least.trees)
+        fresh.acknowledged = Acknowledged(least.seqno, least.worlds)
         fresh.has_crashed = True
         return fresh
-
-    def follow_crash(self, names: set[str]) -> None:
-        """Which of the trees that may be there are there."""
-        self.has_crashed = False
-        least = self.acknowledged.trees
-        for number in (least, least + 1):
-            if number < len(self.trees.after) and set(self.trees.after[number]) == names:
-                del self.trees.after[number + 1 :]
-                self.model._trees = dict(self.trees.after[number])
-                return
-        raise AssertionError(f"the trees are {sorted(names)}")
-
-    def forget_after(self, seqno: int) -> None:
-        """Commits that failed and are gone: the model forgets them."""
-        self.model.last_seqno = seqno
-        self.boundaries = [each for each in self.boundaries if each <= seqno]
-        for tree in {id(t): t for names in self.trees.after for t in names.values()}.values():
-            for versions in tree._versions.values():
-                versions[:] = [each for each in versions if each[0] <= seqno]
 
     def close(self) -> None:
         engine = self.engine
@@ -198,33 +202,48 @@ class Workload:
             self.acknowledge(seqno)
         assert engine.closed
 
-    # ---- steps ----
+    def abandon(self) -> None:
+        """Close the engine somehow, so that it does nothing more to the directory."""
+        if self.engine is not None:
+            with contextlib.suppress(errors.StorageError):
+                self.engine.close()
+            self.engine = None
+
+    def reopen(self) -> None:
+        self.close()
+        self.open()
+
+    # ---- commits ----
+
+    def usable(self) -> list[str]:
+        """Names of the trees that are not in doubt."""
+        return sorted(set(self.model._trees) - set(self.doubtful))
 
     def write(self) -> None:
-        assert self.engine is not None
-        if not self.model._trees:
+        names = self.usable()
+        if not names:
             self.create_tree()
             return
-        rng = self.rng
-        batch, twin = self.engine.batch(), self.model.batch()
+        engine, rng = self.live, self.rng
+        batch, twin = engine.batch(), self.model.batch()
         for _ in range(rng.choice([1, 1, 2, 5, 20])):
-            name = rng.choice(sorted(self.model._trees))
-            self.add_entry(batch, twin, self.engine.tree(name), self.model.tree(name))
+            name = rng.choice(names)
+            self.add_entry(batch, twin, engine.tree(name), self.model.tree(name))
         if not len(batch):
             return
         sync = rng.choice([None, None, True, False])
-        waits = sync is True or (sync is None and self.engine.durability == "commit")
-        before = self.engine.last_seqno
+        waits = sync is True or (sync is None and engine.durability == "commit")
+        before = engine.last_seqno
         assert before == self.model.last_seqno
         seqno = before + len(batch)
-        done = self.attempt(lambda: self.engine.write(batch, sync=sync))
-        after = self.engine.last_seqno
+        done = self.attempt(lambda: engine.write(batch, sync=sync))
+        after = engine.last_seqno
         assert after in ((seqno,) if done else (before, seqno)), (before, seqno, after)
         if after == seqno:
             assert self.model.commit(twin) == seqno
             self.boundaries.append(seqno)
         if done and waits:
-            assert self.engine.durable_seqno >= seqno
+            assert engine.durable_seqno >= seqno
             self.acknowledge(seqno)
 
     def key(self, hashed: bool) -> bytes:
@@ -259,70 +278,107 @@ class Workload:
                 twin.delete_range(model, lower, upper)
 
     def acknowledge(self, seqno: int) -> None:
-        if seqno > self.acknowledged.seqno or self.trees_acknowledged() > self.acknowledged.trees:
-            self.acknowledged = Acknowledged(
-                max(seqno, self.acknowledged.seqno), self.trees_acknowledged()
-            )
+        """Everything up to `seqno`, and the world as it is, may be relied on."""
+        worlds = len(self.worlds) - 1
+        if seqno > self.acknowledged.seqno or worlds > self.acknowledged.worlds:
+            self.acknowledged = Acknowledged(max(seqno, self.acknowledged.seqno), worlds)
             self.on_acknowledge(self.acknowledged)
 
-    def trees_acknowledged(self) -> int:
-        return len(self.trees.after) - 1
+    # ---- changes of the world ----
 
     def create_tree(self) -> None:
-        assert self.engine is not None
-        name = self.rng.choice(["raw", "hash", "raw2", "hash2", "h3"])
-        if name in self.model._trees or self.doubtful.get(name):
+        name = self.rng.choice(NAMES)
+        if name in self.model._trees or name in self.doubtful:
             return
-        hashed = name.startswith("h")
+        engine, hashed = self.live, name.startswith("h")
         parts = self.rng.choice([1, 2, 4]) if hashed else 1
-        # In the list before it is done: a crash may leave it.
-        twin = MemoryTree(self.model, name, hashed)
-        self.change_trees(
+        self.change_world(
             name,
-            "create",
-            {**self.model._trees, name: twin},
-            lambda: self.engine.create_tree(name, hashed=hashed, partitions=parts),
+            MemoryTree(self.model, name, hashed),
+            lambda: engine.create_tree(name, hashed=hashed, partitions=parts),
         )
 
     def drop_tree(self) -> None:
-        assert self.engine is not None
-        if len(self.model._trees) < 2:
-            return
-        name = self.rng.choice(sorted(self.model._trees))
-        if self.doubtful.get(name):
-            return
-        rest = {each: tree for each, tree in self.model._trees.items() if each != name}
-        self.change_trees(name, "drop", rest, lambda: self.engine.drop_tree(name))
+        names = self.usable()
+        if len(names) > 1:
+            engine, name = self.live, self.rng.choice(names)
+            self.change_world(name, None, lambda: engine.drop_tree(name))
 
-    def change_trees(
-        self, name: str, change: str, after: dict[str, MemoryTree], action: Callable[[], Any]
+    def change_world(
+        self, name: str, tree: MemoryTree | None, action: Callable[[], Any], moves: int = 0
     ) -> None:
-        before = self.trees_acknowledged()
-        self.trees.add(after)
-        if self.attempt(action):
+        """Run what replaces one tree by `tree`; `moves`: it takes so many sequence numbers."""
+        after = with_tree(self.model._trees, name, tree)
+        before = self.live.last_seqno
+        if moves:
+            self.boundaries.append(before + moves)
+        self.worlds.append(after)  # before it is done: a crash may leave it
+        done = self.attempt(action)
+        self.model.last_seqno = self.live.last_seqno
+        assert self.model.last_seqno - before in ((moves,) if done else (0, moves))
+        if done:
             self.drop_snapshots()
             self.model._trees = after
-            self.acknowledged.trees = before + 1
-            self.on_acknowledge(self.acknowledged)
+            self.acknowledge(self.model.last_seqno if moves else 0)
         else:
-            self.trees.after.pop()
-            self.doubtful[name] = change
-            assert (name in self.engine.tree_names()) == (change == "drop")
+            self.worlds.pop()
+            self.doubtful[name] = tree
+            if moves and self.model.last_seqno == before:
+                self.boundaries.pop()
+                # An ingest's commit is a few zero bytes: a failed write of them is none.
+                self.doubtful_seqnos = {before + moves}
+            assert set(self.live.tree_names()) == set(self.model._trees)
+
+    def ingest(self) -> None:
+        names = self.usable()
+        if not names:
+            return
+        engine, name = self.live, self.rng.choice(names)
+        old = self.model.tree(name)
+        new = MemoryTree(self.model, name, old.hashed)
+        new._versions = {key: list(versions) for key, versions in old._versions.items()}
+        new._sorted = list(old._sorted)
+        self.ingested += 1
+        keys = sorted({self.key(old.hashed) for _ in range(self.rng.choice([1, 5, 60]))})
+        entries = [(key, b"ingested %d" % self.ingested) for key in keys]
+        for key, value in entries:
+            new._apply(engine.last_seqno + 1, key, value)
+        self.change_world(name, new, lambda: engine.ingest(engine.tree(name), entries), moves=1)
+
+    # ---- the rest ----
 
     def flush(self) -> None:
-        assert self.engine is not None
-        seqno = self.engine.last_seqno
-        if self.attempt(self.engine.flush):
+        seqno = self.live.last_seqno
+        if self.attempt(self.live.flush):
             self.acknowledge(seqno)
 
     def compact(self) -> None:
-        assert self.engine is not None
-        self.attempt(self.engine.compact)
+        self.attempt(self.live.compact)
+
+    def split(self) -> None:
+        self.attempt(lambda: split.split_once(self.live))
+        self.attempt(lambda: split.release_retired(self.live))
+
+    def checkpoint(self) -> None:
+        target = self.path + "-checkpoint"
+        shutil.rmtree(target, ignore_errors=True)
+        engine, seqno = self.live, self.live.last_seqno
+        if not self.attempt(lambda: engine.checkpoint(target)):
+            return
+        try:
+            copied = Engine.open(target, **self.options)
+            assert copied.last_seqno == seqno
+            find_world(copied, [self.model._trees], seqno)
+            copied.close()
+        except errors.StorageIOError:
+            if not self.tolerates:
+                raise
+        shutil.rmtree(target)
+        assert os.path.isdir(self.path)
 
     def take_snapshot(self) -> None:
-        assert self.engine is not None
         if len(self.snapshots) < 3:
-            self.snapshots.append((self.engine.snapshot(), self.model.snapshot()))
+            self.snapshots.append((self.live.snapshot(), self.model.snapshot()))
 
     def drop_snapshots(self) -> None:
         for snapshot, _ in self.snapshots:
@@ -332,94 +388,25 @@ class Workload:
     def read(self) -> None:
         self.attempt(self.compare)
 
-    def reopen(self) -> None:
-        self.close()
-        self.open()
-
-    # ---- comparing ----
-
     def compare(self) -> None:
         """Everything readable agrees with the model, now and at the snapshots."""
-        assert self.engine is not None
-        names = set(self.engine.tree_names())
+        names = set(self.live.tree_names())
         assert names == set(self.model._trees), (names, sorted(self.model._trees))
         for name, model in self.model._trees.items():
-            tree = self.engine.tree(name)
+            tree = self.live.tree(name)
             compare_tree(tree, model, self.rng)
             for snapshot, twin in self.snapshots:
                 wanted = list(model.cursor(snapshot=twin))
-                assert list(tree.cursor(snapshot=snapshot)) == wanted, (name, twin.seqno)
+                found = list(tree.cursor(snapshot=snapshot))
+                assert found == wanted, difference(tree, found, wanted)
 
 
 def compare_tree(tree: Any, model: MemoryTree, rng: random.Random) -> None:
     """Scans both ways and some gets."""
     wanted = list(model.cursor())
     found = tree.cursor().next_chunk(1 << 30)
-    assert found == wanted, (tree.name, difference(found, wanted))
-    backwards = tree.cursor(reverse=True).next_chunk(1 << 30)
-    assert backwards == wanted[::-1], (tree.name, difference(backwards[::-1], wanted))
+    assert found == wanted, difference(tree, found, wanted)
+    backwards = tree.cursor(reverse=True).next_chunk(1 << 30)[::-1]
+    assert backwards == wanted, difference(tree, backwards, wanted)
     for key in rng.sample(model._sorted, min(12, len(model._sorted))):
         assert tree.get(key) == model.get(key), (tree.name, key)
-
-
-def difference(found: list[Any], wanted: list[Any]) -> str:
-    only_found = [key for key, _ in set(found) - set(wanted)]
-    only_wanted = [key for key, _ in set(wanted) - set(found)]
-    return (
-        f"too many or other: {sorted(only_found)[:5]}, missing or other: {sorted(only_wanted)[:5]}"
-    )
-
-
-class Expectation:
-    """What a run leaves for `check_state`: the model's history and the bounds."""
-
-    def __init__(self, workload: Workload) -> None:
-        self.trees = workload.trees
-        self.boundaries = set(workload.boundaries)
-        self.last_seqno = workload.model.last_seqno
-        self.options = {**workload.options, "background": False}
-
-
-def check_state(path: str, wanted: Expectation, least: Acknowledged, rng: random.Random) -> int:
-    """Open what a crash left; everything promised must be there. Returns: the last seqno found."""
-    engine = Engine.open(path, **wanted.options)
-    try:
-        seqno = engine.last_seqno
-        assert least.seqno <= seqno, f"acknowledged up to {least.seqno}, found up to {seqno}"
-        assert seqno in wanted.boundaries, f"half a commit at {seqno}"
-        names = engine.tree_names()
-        # One change of trees may be under way.
-        possible = wanted.trees.after[least.trees : least.trees + 2]
-        trees = next((each for each in possible if sorted(each) == names), None)
-        assert trees is not None, (names, [sorted(each) for each in possible])
-        for name, model in trees.items():
-            compare_at(engine.tree(name), model, seqno, rng)
-        if rng.random() < 0.1:
-            engine = check_use(engine, wanted.options)
-    finally:
-        engine.close()
-    return seqno
-
-
-def check_use(engine: Engine, options: dict[str, Any]) -> Engine:
-    """What was recovered can be built upon: write, reopen, find it."""
-    wanted = {name: list(engine.tree(name).cursor()) for name in engine.tree_names()}
-    engine.create_tree("later").put(b"key", b"value")
-    seqno = engine.last_seqno
-    path = engine.path
-    engine.close()
-    engine = Engine.open(path, **options)
-    assert engine.last_seqno == seqno
-    wanted["later"] = [(b"key", b"value")]
-    assert wanted == {name: list(engine.tree(name).cursor()) for name in engine.tree_names()}
-    return engine
-
-
-def compare_at(tree: Any, model: MemoryTree, seqno: int, rng: random.Random) -> None:
-    moment = model.engine.snapshot()
-    moment.seqno = seqno
-    wanted = list(model.cursor(snapshot=moment))
-    found = tree.cursor().next_chunk(1 << 30)
-    assert found == wanted, (tree.name, seqno, difference(found, wanted))
-    for key in rng.sample(model._sorted, min(4, len(model._sorted))):
-        assert tree.get(key) == model.get(key, moment), (tree.name, seqno, key)
