@@ -563,12 +563,14 @@ cdef class Engine:
         raise_failure(&failure)
 
     def flush(self):
-        """Write everything in memory to tables; on return it is durable there."""
+        """Write everything in memory to tables; on return all that was committed is durable."""
+        cdef uint64_t seqno = self.last_seqno
         self.check_writable()
         self.enter()
         try:
             self.rotate()
             jobs.flush_all(self)
+            self.wait_seqno(seqno)       # of commits that left nothing in memory
         finally:
             self.leave()
 

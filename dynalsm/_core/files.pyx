@@ -323,7 +323,7 @@ cdef int file_allocate(
         if errno != EINTR:
             errnum = errno
     if errnum == EOPNOTSUPP or errnum == ENOSYS or errnum == EINVAL:
-        return fail_errno(failure, "the file system cannot reserve space for the file", path, errnum)
+        return fail_errno(failure, "the file system cannot reserve space", path, errnum)
     if errnum:
         return fail_change(failure, "cannot reserve space for the file", path, errnum)
     if seam_is_active:

@@ -42,8 +42,8 @@ cdef int fail_errno(
     Failure* failure, const char* message, const char* path, int errnum
 ) noexcept nogil
 
-# As fail() for an operation that changes something: NO_SPACE as above, IO_ERROR for another want that
-# passes (descriptors, memory, a signal), else WRITE_FAILED.
+# As fail() for an operation that changes something: NO_SPACE as above, IO_ERROR for another want
+# that passes (descriptors, memory, a signal), else WRITE_FAILED.
 cdef int fail_change(
     Failure* failure, const char* message, const char* path, int errnum
 ) noexcept nogil
