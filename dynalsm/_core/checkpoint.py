@@ -38,7 +38,7 @@ def write(engine: Engine, path: str) -> None:
     """
     target = os.path.abspath(path)
     if os.path.lexists(target):
-        raise errors.StorageError("there is something here already", path=target)
+        raise errors.StorageError("the checkpoint's directory exists", path=target)
     temporary = target + SUFFIX
     shutil.rmtree(temporary, ignore_errors=True)
     try:
