@@ -107,7 +107,6 @@ class Workers:
                     jobs.compact_once(self._engine, self._avoided) or split.split_once(self._engine)
                 ):
                     pause = FIRST_PAUSE_SECONDS
-                    self.failures.pop("compaction", None)
                     self._set_pace()
                 split.release_retired(self._engine)
                 self._forget_avoided()

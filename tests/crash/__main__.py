@@ -7,11 +7,13 @@ it again, and leaves nothing behind.
 from __future__ import annotations
 
 import argparse
+import logging
 import random
 import time
 from collections.abc import Callable
 
 from tests.crash import cuts
+from tests.crash.faults import KINDS, WAYS, Fault, Run
 from tests.support.scratch import scratch_directory
 
 DURABILITIES = ("commit", "os", "interval")
@@ -89,10 +91,27 @@ def recovery(options: argparse.Namespace, progress: Progress) -> None:
                 progress.add(recoveries=1, states=states)
 
 
+def faults(options: argparse.Namespace, progress: Progress) -> None:
+    """Every file operation of a workload fails, once and for ever."""
+    with scratch_directory() as work:
+        for seed in range(options.first, options.first + options.seeds):
+            run = Run(work, seed, options.steps)
+            for errnum, for_ever, short in WAYS:
+                for nth in range(1, run.count(KINDS[errnum]) + 1, options.stride):
+                    fault = Fault(nth, errnum, for_ever, short, KINDS[errnum])
+                    try:
+                        workload = run.check(fault)
+                    except BaseException:
+                        print(f"seed {seed}, {fault}")
+                        raise
+                    progress.add(runs=1, failed_calls=len(workload.failures))
+
+
 COMMANDS: dict[str, tuple[Callable[[argparse.Namespace, Progress], None], dict[str, int]]] = {
     "power": (power, {"seeds": 10, "steps": 80, "points": 500, "states": 8}),
     "items": (items, {"seeds": 10, "steps": 80, "points": 250, "states": 4}),
     "recovery": (recovery, {"seeds": 10, "steps": 40, "points": 20, "states": 4}),
+    "faults": (faults, {"seeds": 3, "steps": 60, "stride": 1}),
 }
 
 
@@ -106,6 +125,7 @@ def main() -> None:
             command.add_argument(f"--{option}", type=int, default=default)
         command.set_defaults(run=run)
     options = parser.parse_args()
+    logging.disable(logging.CRITICAL)
     progress = Progress()
     try:
         options.run(options, progress)

@@ -60,6 +60,19 @@ KINDS = {
     0: ("write",),
 }
 
+# (errno, for ever, half of the bytes are written)
+WAYS = [
+    (errno.EIO, False, False),
+    (errno.EIO, True, False),
+    (errno.EIO, False, True),
+    (errno.ENOSPC, False, False),
+    (errno.ENOSPC, True, False),
+    (errno.ENOSPC, True, True),
+    (errno.EMFILE, False, False),
+    (errno.EMFILE, True, False),
+    (0, False, True),
+]
+
 
 class Run:
     """A directory, a workload, a fault."""
@@ -87,11 +100,14 @@ class Run:
         for name in os.listdir(self.work):
             shutil.rmtree(os.path.join(self.work, name), ignore_errors=True)
 
-    def check(self, fault: Fault, *, cuts: int = 3) -> Workload:
-        """Run the workload with the fault; then see that everything holds."""
+    def check(self, fault: Fault, *, cuts: int = 3, strict_reads: bool = False) -> Workload:
+        """Run the workload with the fault; then see that everything holds.
+
+        strict_reads: reading may not fail at all."""
         self._clear()
         note = Marks(os.path.join(self.work, "marks"))
         workload = self._workload(tolerates=True)
+        workload.tolerates_reads = not strict_reads
         workload.on_acknowledge = note
         seam.start_recording()
         try:
