@@ -9,11 +9,13 @@ from __future__ import annotations
 import argparse
 import logging
 import random
+import tempfile
 import time
 from collections.abc import Callable
 
 from tests.crash import cuts
 from tests.crash.faults import KINDS, WAYS, Fault, Run
+from tests.crash.kill import Campaign, Nursery
 from tests.support.scratch import scratch_directory
 
 DURABILITIES = ("commit", "os", "interval")
@@ -107,10 +109,28 @@ def faults(options: argparse.Namespace, progress: Progress) -> None:
                     progress.add(runs=1, failed_calls=len(workload.failures))
 
 
+def kill(options: argparse.Namespace, progress: Progress) -> None:
+    """Writers with four threads each are killed, and recoveries too; engine and items by turns."""
+    with scratch_directory() as memory, tempfile.TemporaryDirectory() as disk:
+        for work in (memory, disk):
+            with Nursery(work) as nursery:
+                campaigns = [Campaign(work, kind, options.first) for kind in ("engine", "items")]
+                for number in range(options.rounds // 2):
+                    campaign = campaigns[number % 2]
+                    before = campaign.recoveries, campaign.operations
+                    campaign.round(nursery)
+                    progress.add(
+                        kills=1,
+                        killed_recoveries=campaign.recoveries - before[0],
+                        operations=campaign.operations - before[1],
+                    )
+
+
 COMMANDS: dict[str, tuple[Callable[[argparse.Namespace, Progress], None], dict[str, int]]] = {
     "power": (power, {"seeds": 10, "steps": 80, "points": 500, "states": 8}),
     "items": (items, {"seeds": 10, "steps": 80, "points": 250, "states": 4}),
     "recovery": (recovery, {"seeds": 10, "steps": 40, "points": 20, "states": 4}),
+    "kill": (kill, {"rounds": 2000}),
     "faults": (faults, {"seeds": 3, "steps": 60, "stride": 1}),
 }
 
