@@ -47,6 +47,7 @@ cdef class Cursor(Handle):
     cdef size_t place_count
     cdef size_t next_place
     cdef bint buffer_forward
+    cdef bint is_spent               # nothing follows the buffer in its direction
     cdef Copy buffer                 # keys and values, one behind the other
     cdef size_t run
 

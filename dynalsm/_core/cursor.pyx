@@ -200,6 +200,7 @@ cdef class Cursor(Handle):
         self.place_count = 0
         self.next_place = 0
         self.is_placed = False
+        self.is_spent = False
         self.run = FIRST_RUN
         return 0
 
@@ -253,6 +254,8 @@ cdef class Cursor(Handle):
         cdef bint rest = self.next_place < self.place_count
         if not self.is_open:
             raise errors.ClosedError("the cursor is closed", path=self.engine.path)
+        if self.is_spent and self.buffer_forward == forward and not rest:
+            return False                 # as it was at the snapshot, so it remains
         self.note_edge()
         if rest or self.scan_forward != forward:
             self.is_placed = False       # the scan stands at the buffer's far end
@@ -260,6 +263,7 @@ cdef class Cursor(Handle):
         self.next_place = 0
         self.buffer.size = 0
         self.buffer_forward = forward
+        self.is_spent = False
         if wanted < 1:
             wanted = 1
         self.engine.enter()
@@ -279,6 +283,7 @@ cdef class Cursor(Handle):
             if status != OK and status != END:
                 self.is_placed = False
                 raise_failure(&failure)
+            self.is_spent = status == END
         finally:
             self.engine.leave()
         return self.place_count > 0

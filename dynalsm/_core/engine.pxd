@@ -69,6 +69,9 @@ cdef class Tree:
     cdef object __weakref__
 
     cdef int check_alive(self) except -1
+
+    # The value of a key; None when there is none.
+    cdef bytes find(self, bytes key, Snapshot snapshot, bint fill_cache)
     cdef object write_one(self, int kind, bytes key, bytes value, object sync)
     cdef int get_group(
         self, list wanted, list values, Snapshot snapshot, bint fill_cache

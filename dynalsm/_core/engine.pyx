@@ -772,6 +772,9 @@ cdef class Tree:
 
     def get(self, bytes key not None, Snapshot snapshot=None, bint fill_cache=True):
         """The value of `key`, or None. The GIL is kept unless a file must be read."""
+        return self.find(key, snapshot, fill_cache)
+
+    cdef bytes find(self, bytes key, Snapshot snapshot, bint fill_cache):
         cdef Slice wanted = slice_of(PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key))
         cdef uint64_t key_hash = hash64(wanted.data, wanted.size)
         cdef uint64_t seqno = NEWEST

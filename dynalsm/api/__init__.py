@@ -56,6 +56,10 @@ def dispatch(database: Any, name: str, request: dict[str, Any], form: Any = None
         raise errors.UnknownOperationException(operation=name)
     try:
         function = entry.function or entry.load()
+        if entry.straight is not None:
+            reply = entry.straight(database, request, form or WIRE)
+            if reply is not None:
+                return reply
         request = validate.validate(name, request, database.settings)
         return function(database, request, form or WIRE)
     except errors.StorageError:

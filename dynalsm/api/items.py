@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dynalsm import values
-from dynalsm.api import parameters, refusals, replies
+from dynalsm.api import parameters, refusals, replies, straight
 from dynalsm.api.names import data_table
 from dynalsm.api.parameters import Parameters
 from dynalsm.api.registry import operation
@@ -36,7 +36,7 @@ UPDATE: Final = Parameters(
 )
 
 
-@operation("GetItem")
+@operation("GetItem", straight.get_item)
 def get_item(database: Any, request: Request, form: Form) -> Reply:
     """Return one item by its key."""
     wording = database.settings.wording

@@ -122,13 +122,7 @@ class Parameters:
     def bind(self, request: Request, form: Form, wording: str) -> Bound:
         """Bind the expressions. Raises: ExpressionError, ValidationException."""
         get = request.get
-        names, given = get(NAMES), get(VALUES)
-        internal = encoded = None
-        if given is not None:
-            check_placeholder_keys(names, given)
-            encoded = self._encoded(given, form, wording)
-            internal = {name: decode_value(value) for name, value in encoded.items()}
-        placeholders = Placeholders(names, internal, encoded)
+        placeholders = self.placeholders(request, form, wording)
         bound = Bound()
         no_key: ExpressionError | None = None
         for member, binder, attribute in self._binders:
@@ -146,6 +140,16 @@ class Parameters:
         if no_key is not None:
             raise no_key
         return bound
+
+    def placeholders(self, request: Request, form: Form, wording: str) -> Placeholders:
+        """Return the names and values of a request, checked in themselves."""
+        names, given = request.get(NAMES), request.get(VALUES)
+        if given is None:
+            return Placeholders(names)
+        check_placeholder_keys(names, given)
+        encoded = self._encoded(given, form, wording)
+        internal = {name: decode_value(value) for name, value in encoded.items()}
+        return Placeholders(names, internal, encoded)
 
     def _encoded(self, given: Request, form: Form, wording: str) -> dict[str, bytes]:
         encode = form.encode_value

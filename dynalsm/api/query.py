@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dynalsm import values
-from dynalsm.api import messages, parameters, refusals, replies
+from dynalsm.api import messages, parameters, plans, refusals, replies, straight
 from dynalsm.api.items import check_key_paths
 from dynalsm.api.names import data_table
 from dynalsm.api.parameters import Bound, Parameters
@@ -117,7 +117,7 @@ class _Read:
             self.fetches = bool(missing)
 
 
-@operation("Query")
+@operation("Query", straight.query)
 def query(database: Any, request: Request, form: Form) -> Reply:
     """Read one page of one partition, in sort-key order."""
     wording = database.settings.wording
@@ -140,6 +140,9 @@ def query(database: Any, request: Request, form: Form) -> Reply:
     read.check_selection(request.get("Select"))
     if condition is not None:
         check_key_paths(read.handle, condition.paths)
+    if not read.fetches and plans.is_missing(request, read.handle):
+        placeholders = QUERY.placeholders(request, form, wording)
+        plans.keep(request, placeholders, read.handle, read.index, is_single=read.is_single)
     return _reply(database, request, form, read)
 
 

@@ -48,12 +48,14 @@ MODULES: dict[str, str] = {
 class Operation:
     """One operation: its name, the module it lives in, and its function once loaded."""
 
-    __slots__ = ("function", "module", "name")
+    __slots__ = ("function", "module", "name", "straight")
 
     def __init__(self, name: str, module: str) -> None:
         self.name = name
         self.module = module
         self.function: Function | None = None
+        # Answers what is beyond doubt valid, before any check; None: the long way (straight.pyx).
+        self.straight: Callable[[Any, Any, Any], Reply | None] | None = None
 
     def load(self) -> Function:
         """Import the module and return the function.
@@ -77,10 +79,13 @@ OPERATIONS: dict[str, Operation] = {
 }
 
 
-def operation(name: str) -> Callable[[Function], Function]:
+def operation(
+    name: str, straight: Callable[[Any, Any, Any], Reply | None] | None = None
+) -> Callable[[Function], Function]:
     """Register the decorated `(database, request, form) -> reply` as operation `name`."""
 
     def register(function: Function) -> Function:
+        OPERATIONS[name].straight = straight
         OPERATIONS[name].function = function
         return function
 

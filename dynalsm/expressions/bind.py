@@ -98,14 +98,17 @@ class ConditionTemplate:
             self._test = compile_condition(self.tree)
         return self._test
 
-    def judge(self, values: tuple[bytes, ...]) -> Judge | None:
-        """Return what judges encoded items with these encoded values; None if nothing can."""
+    def program(self, value_count: int) -> Program | None:
+        """Return what judges encoded items, given so many values; None if nothing can."""
         program = self._program
         if isinstance(program, bool):
-            program = self._program = compile_program(self.tree, len(values))
-        if program is None or program.slot_count != len(values):
-            return None
-        return Judge(program, values)
+            program = self._program = compile_program(self.tree, value_count)
+        return program if program is not None and program.slot_count == value_count else None
+
+    def judge(self, values: tuple[bytes, ...]) -> Judge | None:
+        """Return a judge of encoded items with these encoded values; None if there is none."""
+        program = self.program(len(values))
+        return None if program is None else Judge(program, values)
 
 
 class Condition:
@@ -176,6 +179,16 @@ def bind_condition(
     if encoded is None:
         return Condition(template, values)
     return Condition(template, values, tuple([encoded[name] for name in parsed.values]))
+
+
+def condition_with_slots(
+    text: str, placeholders: Placeholders, kind: str
+) -> tuple[tuple[str, ...], ConditionTemplate]:
+    """Return the names of a condition's values, in the order of its slots, and its template."""
+    parsed, template, _ = bind_template(
+        text, placeholders, kind, parse_condition, check_condition, condition_template
+    )
+    return parsed.values, template
 
 
 def bind_template(

@@ -66,6 +66,7 @@ cdef class Judge:
     cdef tuple values            # of bytes; what slots borrow
     cdef Found* slots            # owned
 
+    cdef int take_values(self, Program program, tuple values) except -1
     cdef const Found* operand(
         self, int number, const Node* item, const uint8_t* end, const Part* parts, int count,
         Found* room
@@ -82,3 +83,7 @@ cdef class Judge:
     cdef bint judge(
         self, const uint8_t* p, const uint8_t* end, const Part* parts, int count
     ) except -1
+
+
+# The judge of a program whose slots are some of these encoded values.
+cdef Judge judge_of(Program program, list values, tuple slots)

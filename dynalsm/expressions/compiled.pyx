@@ -397,22 +397,28 @@ cdef class Judge:
     """A program with the encoded values of one request."""
 
     def __init__(self, Program program not None, values):
+        self.take_values(program, tuple(values))
+
+    cdef int take_values(self, Program program, tuple values) except -1:
         cdef bytes value
         cdef Found* slot
         cdef Py_ssize_t i
+        if len(values) != program.slot_count or self.slots != NULL:
+            raise ValueError(f"{program.slot_count} values are needed, once")
+        if program.constants:
+            values += program.constants
         self.program = program
-        self.values = tuple(values) + program.constants
-        if len(self.values) != program.slot_count + len(program.constants):
-            raise ValueError(f"{program.slot_count} values are needed")
-        self.slots = <Found*>malloc((len(self.values) + 1) * sizeof(Found))
+        self.values = values
+        self.slots = <Found*>malloc((len(values) + 1) * sizeof(Found))
         if self.slots == NULL:
             raise MemoryError()
-        for i in range(len(self.values)):
-            value = <bytes?>self.values[i]
+        for i in range(len(values)):
+            value = <bytes?>values[i]
             slot = &self.slots[i]
             slot.end = <const uint8_t*>PyBytes_AS_STRING(value) + PyBytes_GET_SIZE(value)
             if read_node(<const uint8_t*>PyBytes_AS_STRING(value), slot.end, &slot.node) < 0:
                 damaged()
+        return 0
 
     def __dealloc__(self):
         free(self.slots)
@@ -513,3 +519,9 @@ cdef class Judge:
         """Judge an encoded item."""
         cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(item)
         return self.judge(p, p + PyBytes_GET_SIZE(item), NULL, 0)
+
+
+cdef Judge judge_of(Program program, list values, tuple slots):
+    cdef Judge judge = Judge.__new__(Judge)
+    judge.take_values(program, tuple([values[i] for i in slots]))
+    return judge

@@ -154,7 +154,7 @@ def _range(
 
 
 @dataclass(frozen=True, slots=True)
-class _Template:
+class KeyTemplate:
     """A key condition whose names are resolved: per clause name, operator, operand nodes."""
 
     clauses: tuple[tuple[str, str, tuple[Slot | Constant, ...]], ...]
@@ -168,6 +168,16 @@ def bind_key_condition(text: str, placeholders: Placeholders, kind: str = LABEL)
         text, placeholders, kind, parse_condition, check_condition, _template
     )
     return _with_values(template.clauses, values)
+
+
+def key_condition_with_slots(
+    text: str, placeholders: Placeholders
+) -> tuple[tuple[str, ...], KeyTemplate]:
+    """Return the names of a key condition's values, in the order of its slots, and its template."""
+    parsed, template, _ = bind_template(
+        text, placeholders, LABEL, parse_condition, check_condition, _template
+    )
+    return parsed.values, template
 
 
 def key_condition_of(tree: ConditionNode, values: tuple[Any, ...] = ()) -> KeyCondition:
@@ -189,9 +199,9 @@ def _with_values(
     )
 
 
-def _template(tree: ConditionNode, resolver: Resolver) -> _Template:
+def _template(tree: ConditionNode, resolver: Resolver) -> KeyTemplate:
     template = condition_template(tree, resolver)
-    return _Template(_clauses(template.tree), template.paths, template.checks)
+    return KeyTemplate(_clauses(template.tree), template.paths, template.checks)
 
 
 def _clauses(tree: ConditionNode) -> tuple[tuple[str, str, tuple[Any, ...]], ...]:

@@ -39,4 +39,5 @@ cdef class TableHandle:
     cdef readonly Statistics statistics
     cdef bint has_local_indexes
     cdef bint has_vectors
+    cdef readonly dict plans         # of Queries (api/straight.pyx); guarded by the GIL
     cdef uint64_t item_limit_bytes   # the largest item, local index entries included

@@ -45,6 +45,7 @@ class TableHandle:
     expiry: Any
     expiry_mark: Mark
     statistics: Statistics
+    plans: dict[Any, Any]
     def __init__(
         self,
         schema: TableSchema,

@@ -60,6 +60,7 @@ cdef class TableHandle:
         self.expiry = expiry
         self.expiry_mark = Mark()
         self.statistics = statistics
+        self.plans = {}
         self.has_vectors = any([index.vectors is not None for index in indexes.values()])
         self.item_limit_bytes = item_limit_bytes
         self.has_local_indexes = any([index.kind == "LSI" for index in indexes.values()])

@@ -267,62 +267,71 @@ cdef bytes next_prefix(bytes prefix):
 
 # ---- ranges -------------------------------------------------------------------------------------
 
-cdef tuple checked_operands(
-    const KeyAttribute* attribute, str op, object operands, bint* is_prefix
-):
-    """Check number, types and sizes of operands; the sort key bytes they stand for."""
-    cdef Node node
-    cdef list result = []
+cdef bytes glued(bytes prefix, const Node* node, bint with_zero):
+    """A prefix, an operand's key bytes, and perhaps a zero: the next key after the two."""
+    cdef size_t prefix_size = <size_t>PyBytes_GET_SIZE(prefix)
+    cdef bytes result = PyBytes_FromStringAndSize(
+        NULL, <Py_ssize_t>(prefix_size + node.size + with_zero)
+    )
+    cdef uint8_t* out = <uint8_t*>PyBytes_AS_STRING(result)
+    memcpy(out, start_of(prefix), prefix_size)
+    memcpy(out + prefix_size, node.body, node.size)
+    if with_zero:
+        out[prefix_size + node.size] = 0
+    return result
+
+
+cdef int read_operands(
+    const KeyAttribute* attribute, str op, object operands, Node* nodes
+) except -1:
+    """Check number, types and sizes of one or two operands."""
+    cdef int i = 0
     if op not in RANGE_OPERATORS:
         raise ValueError(f"unknown operator {op!r}")
     if len(operands) != (2 if op == "BETWEEN" else 1):
         raise ValueError(f"wrong number of operands for {op}: {len(operands)}")
-    is_prefix[0] = op == "begins_with"
-    if is_prefix[0] and attribute.tag == TAG_N:
+    if attribute.tag == TAG_N and op == "begins_with":
         raise_key_problem("type", attribute, TAG_N, 0)
     for operand in operands:
-        read_operand(attribute, operand, &node)
-        if node.size == 0 and op == "=":
-            raise_key_problem("empty", attribute, node.tag, 0)
-        if node.size > MAX_SORT:
-            raise_key_problem("too_long", attribute, node.tag, node.size)
-        result.append(copy_of(node.body, node.size))
-    return tuple(result)
+        read_operand(attribute, operand, &nodes[i])
+        if nodes[i].size == 0 and op == "=":
+            raise_key_problem("empty", attribute, nodes[i].tag, 0)
+        if nodes[i].size > MAX_SORT:
+            raise_key_problem("too_long", attribute, nodes[i].tag, nodes[i].size)
+        i += 1
+    return 0
 
 
 cdef tuple table_range(const KeyAttribute* attribute, bytes prefix, str op, object operands):
     """The range of a sort key that is the raw end of its tree keys."""
-    cdef bint is_prefix = False
-    cdef tuple values = checked_operands(attribute, op, operands, &is_prefix)
-    cdef bytes low = prefix + values[0]
-    cdef bytes end = next_prefix(prefix)
+    cdef Node nodes[2]
+    cdef bytes low
+    read_operands(attribute, op, operands, nodes)
     # Nothing lies between a byte string and itself followed by a zero.
-    if op == "=":
-        return low, low + b"\0"
-    if op == "<":
-        return prefix, low
-    if op == "<=":
-        return prefix, low + b"\0"
-    if op == ">":
-        return low + b"\0", end
-    if op == ">=":
-        return low, end
     if op == "BETWEEN":
+        low = glued(prefix, &nodes[0], False)
         # An empty range when the bounds are the wrong way round.
-        return low, max(low, prefix + values[1] + b"\0")
-    return low, next_prefix(low)
+        return low, max(low, glued(prefix, &nodes[1], True))
+    if op == "=":
+        return glued(prefix, &nodes[0], False), glued(prefix, &nodes[0], True)
+    if op == "<":
+        return prefix, glued(prefix, &nodes[0], False)
+    if op == "<=":
+        return prefix, glued(prefix, &nodes[0], True)
+    if op == ">":
+        return glued(prefix, &nodes[0], True), next_prefix(prefix)
+    low = glued(prefix, &nodes[0], False)
+    return low, next_prefix(prefix) if op == ">=" else next_prefix(low)
 
 
 cdef bytes escaped_operand(const KeyAttribute* attribute, str op, bytes operand):
     """The escaped bytes an operand stands for, ended unless they are a prefix."""
-    cdef bint is_prefix = False
     cdef Node node
     cdef Buffer out
-    checked_operands(attribute, op, (operand,), &is_prefix)
-    read_operand(attribute, operand, &node)
+    read_operands(attribute, op, (operand,), &node)
     buffer_init(&out)
     try:
-        put_escaped(&out, &node, not is_prefix)
+        put_escaped(&out, &node, op != "begins_with")
         return copy_of(out.data, out.size)
     finally:
         buffer_free(&out)
@@ -330,12 +339,13 @@ cdef bytes escaped_operand(const KeyAttribute* attribute, str op, bytes operand)
 
 cdef tuple index_range(const KeyAttribute* attribute, bytes base, str op, object operands):
     """The range of a range attribute that is followed by other parts in its tree keys."""
-    cdef bint is_prefix = False
+    cdef Node nodes[2]
     cdef bytes low
     cdef bytes high
-    checked_operands(attribute, op, operands, &is_prefix)
-    low = base + escaped_operand(attribute, "begins_with" if is_prefix else "<", operands[0])
-    end = next_prefix(base)
+    read_operands(attribute, op, operands, nodes)
+    low = base + escaped_operand(
+        attribute, "begins_with" if op == "begins_with" else "<", operands[0]
+    )
     # Every key with this value starts with `low`, which no other value's bytes start with.
     after = next_prefix(low)
     if op in ("=", "begins_with"):
@@ -345,8 +355,8 @@ cdef tuple index_range(const KeyAttribute* attribute, bytes base, str op, object
     if op == "<=":
         return base, after
     if op == ">":
-        return after, end
+        return after, next_prefix(base)
     if op == ">=":
-        return low, end
+        return low, next_prefix(base)
     high = next_prefix(base + escaped_operand(attribute, "<", operands[1]))
     return low, max(low, high)

@@ -38,6 +38,12 @@ cdef class StoredKeys(KeySchema):
     # The tree key of an item; for an index, None when the item is not in it.
     cdef bytes tree_key(self, bytes item)
 
+    # What all tree keys of one partition start with: an encoded value for each hash attribute.
+    cdef bytes prefix_of(self, list values)
+
+    # (lower, upper) of a sort condition, as sort_range of Python.
+    cdef tuple range_of(self, bytes prefix, str op, list operands, list equalities)
+
     # Find the values of all attributes in a tree key; unescaped ones go into `room`.
     cdef int split(
         self, const uint8_t* key, size_t key_size, KeyPart* parts, Buffer* room
@@ -57,6 +63,9 @@ cdef class StoredKeys(KeySchema):
     # The item of a record, as `form` (of decode.pxd) shows it; and as bytes.
     cdef object decoded(self, const Record* record, int form)
     cdef bytes encoded(self, const Record* record)
+
+    # The item of an entry, as `form` shows it.
+    cpdef object decode(self, bytes tree_key, bytes stored, int form)
 
     # A map with the tree key's attributes merged in.
     cdef bytes with_map(self, bytes tree_key, const uint8_t* map_start, const uint8_t* end)

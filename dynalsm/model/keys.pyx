@@ -116,6 +116,12 @@ cdef class StoredKeys(KeySchema):
     cdef bytes tree_key(self, bytes item):
         raise NotImplementedError
 
+    cdef bytes prefix_of(self, list values):
+        raise NotImplementedError
+
+    cdef tuple range_of(self, bytes prefix, str op, list operands, list equalities):
+        raise NotImplementedError
+
     cdef int split(
         self, const uint8_t* key, size_t key_size, KeyPart* parts, Buffer* room
     ) except -1:
@@ -179,11 +185,13 @@ cdef class StoredKeys(KeySchema):
         """Return the encoded item (of an index: the projected item) that was stored."""
         return self.whole(tree_key, stored)
 
-    def decode(self, bytes tree_key not None, bytes stored not None, int form):
+    cpdef object decode(self, bytes tree_key, bytes stored, int form):
         """Return the item that was stored, as forms.Form.kind says: what its decode_item makes of
         join(tree_key, stored)."""
         cdef Record record
         cdef Buffer room
+        if tree_key is None or stored is None:
+            raise TypeError("a tree key and a stored value are bytes")
         buffer_init(&room)
         try:
             self.open_record(
@@ -202,6 +210,16 @@ cdef class StoredKeys(KeySchema):
     def stored_size(self, bytes stored not None):
         """Return DynamoDB's size in bytes of what was stored under a key, key included."""
         return size_of_stored(stored)
+
+    def sort_range(self, bytes prefix not None, op=None, operands=(), equalities=()):
+        """Return (lower, upper) of the tree keys of a partition that satisfy a sort condition.
+
+        lower is inclusive, upper exclusive. `op` is "=", "<", "<=", ">", ">=", "BETWEEN",
+        "begins_with" or None; operands are encoded values. `equalities` are encoded values of the
+        leading range attributes, `op` applies to the one after them; in a table, which has one,
+        an equality is the same as "=".
+        """
+        return self.range_of(prefix, op, list(operands), list(equalities))
 
     def hash_range(self, segment, total):
         """Return (lower, upper) of one segment of a parallel scan; upper is None at the end."""
@@ -283,12 +301,11 @@ cdef class TableKeys(StoredKeys):
         """Return (tree key, stored value) of an encoded item."""
         return self.tree_key(item), store(item, self._dropped, None)
 
-    def partition_prefix(self, bytes partition_value not None):
-        """Return what all tree keys of one partition key start with."""
+    cdef bytes prefix_of(self, list values):
         cdef Node pk
         cdef bytes result
         cdef uint8_t* p
-        read_operand(&self.attributes[0], partition_value, &pk)
+        read_operand(&self.attributes[0], values[0], &pk)
         check_key_value(&self.attributes[0], &pk)
         result = PyBytes_FromStringAndSize(NULL, HASH_BYTES + 2 + pk.size)
         p = <uint8_t*>PyBytes_AS_STRING(result)
@@ -298,13 +315,7 @@ cdef class TableKeys(StoredKeys):
         memcpy(p + 10, pk.body, pk.size)
         return result
 
-    def sort_range(self, bytes prefix not None, op=None, operands=(), equalities=()):
-        """Return (lower, upper) of the tree keys of a partition that satisfy a sort condition.
-
-        lower is inclusive, upper exclusive. `op` is "=", "<", "<=", ">", ">=", "BETWEEN",
-        "begins_with" or None; operands are encoded values. `equalities` exists for the sake of
-        IndexKeys: at most one, the same as "=".
-        """
+    cdef tuple range_of(self, bytes prefix, str op, list operands, list equalities):
         if equalities:
             if len(equalities) > 1 or op is not None:
                 raise ValueError("a table has one sort attribute")
@@ -314,6 +325,10 @@ cdef class TableKeys(StoredKeys):
         if self.count == 1:
             raise ValueError("the table has no sort key")
         return table_range(&self.attributes[1], prefix, op, operands)
+
+    def partition_prefix(self, bytes partition_value not None):
+        """Return what all tree keys of one partition key start with."""
+        return self.prefix_of([partition_value])
 
 
 # ---- index keys ---------------------------------------------------------------------------------
@@ -494,9 +509,7 @@ cdef class IndexKeys(StoredKeys):
         """Return the table's tree key of the item that an index entry belongs to."""
         return self.table_key_of(start_of(tree_key), <size_t>PyBytes_GET_SIZE(tree_key))
 
-    def partition_prefix(self, *values):
-        """Return what all tree keys of one partition start with: one encoded value for each hash
-        attribute."""
+    cdef bytes prefix_of(self, list values):
         cdef Node nodes[MAX_KEY_ATTRIBUTES]
         cdef Buffer out
         if len(values) != self._hashes:
@@ -511,12 +524,7 @@ cdef class IndexKeys(StoredKeys):
         finally:
             buffer_free(&out)
 
-    def sort_range(self, bytes prefix not None, op=None, operands=(), equalities=()):
-        """Return (lower, upper) of the tree keys of a partition that satisfy a sort condition.
-
-        `equalities` are encoded values of the leading range attributes; `op` and operands (as in
-        TableKeys.sort_range) apply to the range attribute after them.
-        """
+    cdef tuple range_of(self, bytes prefix, str op, list operands, list equalities):
         cdef bytes base
         cdef int at = self._hashes + <int>len(equalities)
         if len(equalities) + (op is not None) > self._ranges:
@@ -527,3 +535,8 @@ cdef class IndexKeys(StoredKeys):
         if op is None:
             return base, next_prefix(base)
         return index_range(&self.attributes[at], base, op, operands)
+
+    def partition_prefix(self, *values):
+        """Return what all tree keys of one partition start with: one encoded value for each hash
+        attribute."""
+        return self.prefix_of(list(values))

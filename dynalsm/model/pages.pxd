@@ -30,6 +30,7 @@ cdef class Taker:
 
 cdef enum:
     CHUNK_ITEMS = 256            # entries fetched at once
+    FIRST_ITEMS = 32             # at first: so few are read from memory without letting the GIL go
 
 # Read a page of [lower, upper): see read_page. `table` is a TableHandle to fetch items from.
 cdef int fill_page(

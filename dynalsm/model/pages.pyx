@@ -40,7 +40,7 @@ cdef class Page:
     `fetched_sizes` are the sizes of table items read for index entries.
     """
 
-    def __init__(self, limit_bytes=None):
+    def __cinit__(self, limit_bytes=None):
         self.limit_bytes = DEFAULT_LIMIT_BYTES if limit_bytes is None else limit_bytes
         self.items = []
         self.fetched_sizes = []
@@ -160,7 +160,7 @@ cdef int fill_page(
     cdef Buffer room
     cdef Slice key
     cdef Slice value
-    cdef Py_ssize_t wanted = chunk_items
+    cdef Py_ssize_t wanted = chunk_items if chunk_items < FIRST_ITEMS else FIRST_ITEMS
     page.last_key = None
     entries.open(tree, lower, upper, reverse, snapshot)
     buffer_init(&room)
@@ -174,6 +174,8 @@ cdef int fill_page(
             keys.open_record(key.data, key.size, value.data, value.size, &record, &room)
             page.size_bytes += record.item_size
             page.scanned += 1
+            if page.scanned >= FIRST_ITEMS:
+                wanted = chunk_items
             if table is not None:
                 fetched.append((<IndexKeys?>keys).table_key_of(key.data, key.size))
                 if len(fetched) >= chunk_items:

@@ -48,6 +48,8 @@ cdef enum:
     CACHE_BITS = 11              # of each cache
     CACHE_SLOTS = 1 << CACHE_BITS
     MAX_CACHED = 15              # bytes of a text or number
+    FIRST_LEAD = 0xBF            # number bytes of 0.1 and more
+    SMALL_LEADS = 4
     NAME_SLOTS = 1024            # of the cache of longer names
     MAX_CACHED_NAME = 64
     MAX_ROOM = 256               # of a new dict or list; a damaged count must not cost memory
@@ -63,11 +65,25 @@ cdef struct Cached:
 # Guarded by the GIL.
 cdef Cached text_cache[CACHE_SLOTS]
 cdef Cached number_cache[CACHE_SLOTS]       # Decimals
+cdef PyObject* small_decimals[SMALL_LEADS * 128]    # of two bytes: 0.1 to 990, mostly 1 to 99
 cdef Cached number_text_cache[CACHE_SLOTS]
 cdef PyObject* name_cache[NAME_SLOTS]       # names of more than MAX_CACHED bytes, all ASCII
 cdef Hint item_hints[HINTS]                 # of items that come as whole maps
 
 cdef uint64_t ASCII_MASK = <uint64_t>0x8080808080808080
+# Of the first eight and the next seven of so many bytes.
+cdef uint64_t LOW_MASKS[MAX_CACHED + 1]
+cdef uint64_t HIGH_MASKS[MAX_CACHED + 1]
+
+
+cdef void fill_masks() noexcept:
+    cdef int size
+    for size in range(MAX_CACHED + 1):
+        LOW_MASKS[size] = <uint64_t>-1 if size >= 8 else (<uint64_t>1 << (8 * size)) - 1
+        HIGH_MASKS[size] = 0 if size <= 8 else (<uint64_t>1 << (8 * (size - 8))) - 1
+
+
+fill_masks()
 
 # Of forms.Form.
 KINDS = {
@@ -111,12 +127,8 @@ cdef inline void load_short(
     if end - p < 16:
         memcpy(copy, p, size)
         p = copy
-    if size >= 8:
-        low[0] = load_word(p)
-        high[0] = load_word(p + 8) & ((<uint64_t>1 << (8 * (size - 8))) - 1) | <uint64_t>size << 56
-    else:
-        low[0] = load_word(p) & ((<uint64_t>1 << (8 * size)) - 1)
-        high[0] = <uint64_t>size << 56
+    low[0] = load_word(p) & LOW_MASKS[size]
+    high[0] = load_word(p + 8) & HIGH_MASKS[size] | <uint64_t>size << 56
 
 
 cdef inline Cached* cached_at(Cached* cache, uint64_t low, uint64_t high) noexcept nogil:
@@ -217,8 +229,25 @@ cdef object read_name(Reader* reader, Node* node):
     return text_of(node.body, node.size, reader.end)
 
 
-cdef object decimal_of(const Node* node, const uint8_t* end):
+cdef inline object decimal_of(const Node* node, const uint8_t* end):
     """The Decimal of an N node; all of [node.body, end) may be read."""
+    cdef int small
+    if node.size == 2:
+        small = small_number(node.body)
+        if small >= 0 and small_decimals[small] != NULL:
+            return <object>small_decimals[small]
+    return other_decimal(node, end)
+
+
+cdef inline int small_number(const uint8_t* p) noexcept nogil:
+    """The place of a number of two bytes and one to three digits before the point, or -1."""
+    cdef int exponent = <int>p[0] - FIRST_LEAD
+    if exponent < 0 or exponent >= SMALL_LEADS:
+        return -1
+    return exponent * 128 + (p[1] >> 1)
+
+
+cdef object other_decimal(const Node* node, const uint8_t* end):
     cdef Number number
     cdef uint64_t low = 0
     cdef uint64_t high = 0
@@ -230,7 +259,10 @@ cdef object decimal_of(const Node* node, const uint8_t* end):
             return <object>place.object
     read_number(node, &number)
     value = number_to_decimal(&number)
-    if place != NULL:
+    if node.size == 2 and small_number(node.body) >= 0:
+        Py_INCREF(value)
+        small_decimals[small_number(node.body)] = <PyObject*>value
+    elif place != NULL:
         remember(place, low, high, value)
     return value
 
