@@ -27,7 +27,10 @@ Reply = dict[str, Any]
 
 
 # The members that take a Key/Attr object in place of text, in the order of their placeholders.
-_EXPRESSIONS = ("KeyConditionExpression", "ConditionExpression", "FilterExpression")
+_EXPRESSIONS = (
+    *("KeyConditionExpression", "ConditionExpression", "FilterExpression"),
+    "SearchConditionExpression",
+)
 _PLACEHOLDER = re.compile(r"([#:])([nv]\d+)")
 
 
@@ -42,6 +45,7 @@ _UPDATE = _members("UpdateItem")
 _DELETE = _members("DeleteItem")
 _QUERY = _members("Query")
 _SCAN = _members("Scan")
+_SEARCH = _members("SearchVectors")
 _UPDATE_TABLE = _members("UpdateTable")
 
 
@@ -124,6 +128,16 @@ class Table:
         if not _SCAN.issuperset(request):
             reject_unknown(_SCAN, request)
         return self._run("Scan", request)
+
+    def search_vectors(self, **request: Any) -> Reply:
+        """Return the items whose vectors are nearest to a vector, best first, with their scores.
+
+        IndexName, SearchVector (numbers: int or Decimal), TopK; SearchConditionExpression (text or
+        Attr), ProjectionExpression, ...
+        """
+        if not _SEARCH.issuperset(request):
+            reject_unknown(_SEARCH, request)
+        return self._run("SearchVectors", request)
 
     def query_items(self, **request: Any) -> Iterator[dict[str, Any]]:
         """Yield every item that query() finds, page after page."""

@@ -5,9 +5,7 @@ class Statistics:
     """The counters of one tree (a table's or an index's)."""
 
     is_exact: bool
-    def __init__(
-        self, items: int = 0, size_bytes: int = 0, *, is_exact: bool = True
-    ) -> None: ...
+    def __init__(self, items: int = 0, size_bytes: int = 0, *, is_exact: bool = True) -> None: ...
     @property
     def items(self) -> int:
         """Number of items or index entries."""

@@ -512,7 +512,6 @@ def test_a_crash_leaves_index_and_table_equal(tmp_path: Any) -> None:
     child = subprocess.run(
         [sys.executable, "-c", CHILD, str(tmp_path / "db"), "9"],
         env=environment(),
-        cwd=str(environment()["PYTHONPATH"]),
         check=False,
         capture_output=True,
         text=True,

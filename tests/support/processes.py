@@ -20,9 +20,11 @@ URL = re.compile(r"https?://\S+")
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of a child process: same package, plain wide output."""
+    """Return the environment of a child process: same package and `tests`, plain wide output."""
     home = str(Path(dynalsm.__file__).parents[1])
-    return {**os.environ, "PYTHONPATH": home, "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
+    inherited = os.environ.get("PYTHONPATH")
+    path = home if not inherited else os.pathsep.join([home, inherited])
+    return {**os.environ, "PYTHONPATH": path, "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
 
 
 def run_cli(*arguments: str | Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
