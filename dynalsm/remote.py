@@ -36,6 +36,14 @@ if TYPE_CHECKING:
 
 # Followers of a stream ask again this often; a remote endpoint cannot wake them.
 POLL_SECONDS = 0.2
+OPTIONS = (
+    "region",
+    "aws_access_key_id",
+    "aws_secret_access_key",
+    "aws_session_token",
+    "profile_name",
+    "config",
+)
 
 
 class RemoteError(errors.Error):
@@ -47,11 +55,18 @@ class NotEmbeddedError(errors.Error):
 
 
 def open_url(url: str, **options: Any) -> RemoteDatabase:
-    """Connect to a DynamoDB endpoint. Raises: ValueError for a URL that names none.
+    """Connect to a DynamoDB endpoint. Raises: ValueError for a URL that names none,
+    and for options that only a directory has.
 
     options: region, aws_access_key_id, aws_secret_access_key, aws_session_token, profile_name,
     config (a botocore Config). A plain http URL on this machine needs no credentials.
     """
+    for name in options:
+        if name not in OPTIONS:
+            raise ValueError(
+                f"{url} is an endpoint, which has no option {name!r}; it takes: "
+                f"{', '.join(OPTIONS)}"
+            )
     parts = urlsplit(url)
     if parts.scheme == "dynamodb" and parts.netloc:
         return RemoteDatabase(None, parts.netloc, options)

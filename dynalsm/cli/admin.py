@@ -9,6 +9,7 @@ import typer
 
 from dynalsm.cli import output
 from dynalsm.cli.data import JsonOption
+from dynalsm.cli.failures import check_directory
 
 DirectoryArgument = Annotated[str, typer.Argument(help="Database directory.")]
 
@@ -24,6 +25,7 @@ def stats(path: DirectoryArgument, json: JsonOption = False) -> None:
     import dynalsm
     from dynalsm.server.metrics import tree_labels
 
+    check_directory(path, "stats", "; GET /metrics of a server has such figures")
     with dynalsm.open(path, read_only=True) as database:
         figures = database.stats()
         labels = tree_labels(database)
@@ -51,6 +53,7 @@ def compact(path: DirectoryArgument) -> None:
     """Merge every tree down to its last level."""
     import dynalsm
 
+    check_directory(path, "compact")
     with dynalsm.open(path, create=False) as database:
         started = time.perf_counter()
         with output.console.status("compacting"):

@@ -50,6 +50,4 @@ def _serve(context: typer.Context) -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
-    return guarded(
-        lambda: app(arguments, prog_name="dynalsm", standalone_mode=True), output.fail
-    )
+    return guarded(lambda: app(arguments, prog_name="dynalsm", standalone_mode=True), output.fail)

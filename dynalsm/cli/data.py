@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import itertools
 import sys
-from decimal import Decimal
-from pathlib import Path
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dynalsm.cli import output
+from dynalsm.cli.parsing import objects_of, parse_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,11 +22,14 @@ if TYPE_CHECKING:
     from dynalsm.database import Database
     from dynalsm.resource import Table
 
+    Located = tuple[str, dict[str, Any]]  # where an item stands, and the item
+
 PathArgument = Annotated[str, typer.Argument(help="Database directory, or http://host:port.")]
 TableArgument = Annotated[str, typer.Argument(help="Table name.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON lines for machines.")]
 NamesOption = Annotated[str | None, typer.Option(help='JSON: {"#n": "Name"}.')]
 ValuesOption = Annotated[str | None, typer.Option(help='JSON: {":v": 1}.')]
+PUT_ITEMS = 25  # written together: a batch of BatchWriteItem
 SHOWN_ITEMS = 50  # in a table for people, unless --limit says otherwise
 LimitOption = Annotated[
     int | None,
@@ -101,13 +104,17 @@ def get(
     table: TableArgument,
     key: Annotated[str, typer.Argument(help='Key as JSON: {"Artist": "x"}.')],
     typed: TypedOption = False,
+    json: JsonOption = False,
 ) -> None:
-    """Print one item as JSON; exit code 1 when there is none."""
+    """Print one item, as JSON in any case; exit code 1 when there is none."""
+    del json  # taken so that scripts may give it to every command
     with open_for_reading(path) as database:
         if typed:
-            reply = database.call("GetItem", {"TableName": table, "Key": _typed(key)}, _form(typed))
+            reply = database.call(
+                "GetItem", {"TableName": table, "Key": parse_object(key, "key")}, _form(typed)
+            )
         else:
-            reply = database.Table(table).get_item(Key=_plain(key, "key"))
+            reply = database.Table(table).get_item(Key=parse_object(key, "key"))
     if "Item" not in reply:
         output.fail("no such item")
         raise typer.Exit(1)
@@ -121,19 +128,72 @@ def put(
     typed: TypedOption = False,
 ) -> None:
     """Write one item, or every line of a file of JSON items."""
-    lines = _lines(item)
-    with open_for_writing(path) as database:
-        count = 0
-        if typed:
-            for line in lines:
-                database.call("PutItem", {"TableName": table, "Item": _typed(line)}, _form(typed))
-                count += 1
-        else:
-            with database.Table(table).batch_writer() as batch:
-                for line in lines:
-                    batch.put_item(Item=_plain(line, "item"))
-                    count += 1
-    output.errors_console.print(f"{count:,} item{'s' if count != 1 else ''} written")
+    count = 0
+    try:
+        with open_for_writing(path) as database:
+            write = _put_typed if typed else _put_plain
+            for chunk in _chunks(objects_of(item), PUT_ITEMS):
+                for written in write(database, table, chunk):
+                    count += written
+    finally:
+        if count or sys.exc_info()[0] is None:
+            output.errors_console.print(f"{count:,} item{'s' if count != 1 else ''} written")
+
+
+def _put_typed(database: Database, table: str, chunk: list[Located]) -> Iterator[int]:
+    for where, item in chunk:
+        with _at(where):
+            database.call("PutItem", {"TableName": table, "Item": item}, _form(True))
+        yield 1
+
+
+def _put_plain(database: Database, table: str, chunk: list[Located]) -> Iterator[int]:
+    """Write items together; where that is refused, one by one, to find the one that is wrong."""
+    from dynalsm import errors
+
+    target = database.Table(table)
+    try:
+        with target.batch_writer() as batch:
+            for _, item in chunk:
+                batch.put_item(Item=item)
+    except (errors.ValidationException, ValueError):
+        for where, item in chunk:
+            with _at(where):
+                target.put_item(Item=item)
+            yield 1
+    else:
+        yield len(chunk)
+
+
+@contextmanager
+def _at(where: str) -> Iterator[None]:
+    """Name the place of an item that is refused."""
+    from dynalsm import errors
+    from dynalsm.cli.failures import one_line
+
+    try:
+        yield
+    except (errors.ValidationException, ValueError) as problem:
+        if where == "item":
+            raise
+        raise ValueError(f"{where}: {one_line(problem)}") from problem
+
+
+def _chunks(found: Iterator[Located], size: int) -> Iterator[list[Located]]:
+    """Cut into lists; what was read before a line that is wrong is handed out first."""
+    chunk: list[Located] = []
+    try:
+        for one in found:
+            chunk.append(one)
+            if len(chunk) == size:
+                yield chunk
+                chunk = []
+    except ValueError:
+        if chunk:
+            yield chunk
+        raise
+    if chunk:
+        yield chunk
 
 
 def delete(
@@ -143,7 +203,9 @@ def delete(
 ) -> None:
     """Delete one item; exit code 1 when there is none."""
     with open_for_writing(path) as database:
-        reply = database.Table(table).delete_item(Key=_plain(key, "key"), ReturnValues="ALL_OLD")
+        reply = database.Table(table).delete_item(
+            Key=parse_object(key, "key"), ReturnValues="ALL_OLD"
+        )
     if "Attributes" not in reply:
         output.fail("no such item")
         raise typer.Exit(1)
@@ -237,8 +299,8 @@ def _read_request(
         "IndexName": index,
         "FilterExpression": filter_,
         "ProjectionExpression": projection,
-        "ExpressionAttributeNames": _plain(names, "--names") if names else None,
-        "ExpressionAttributeValues": _plain(values, "--values") if values else None,
+        "ExpressionAttributeNames": parse_object(names, "--names") if names else None,
+        "ExpressionAttributeValues": parse_object(values, "--values") if values else None,
     }
     return {name: value for name, value in request.items() if value is not None}
 
@@ -264,10 +326,12 @@ def _equals(table: Table, name: str, value: str) -> Any:
 
     types = {one["AttributeName"]: one["AttributeType"] for one in table.attribute_definitions}
     if types[name] == "N":
+        from dynalsm.values.number import parse_number
+
         try:
-            return Key(name).eq(Decimal(value))
-        except ArithmeticError:
-            raise ValueError(f"{name} is a number, and {value!r} is none") from None
+            return Key(name).eq(parse_number(value))
+        except ValueError as problem:
+            raise ValueError(f"{name} is a number, and {value!r} is none: {problem}") from None
     return Key(name).eq(value.encode() if types[name] == "B" else value)
 
 
@@ -275,39 +339,6 @@ def _form(typed: bool) -> Any:
     from dynalsm.values.forms import JSON, NATIVE
 
     return JSON if typed else NATIVE
-
-
-def _typed(text: str) -> dict[str, Any]:
-    return _object(text, "item")
-
-
-def _plain(text: str, what: str) -> dict[str, Any]:
-    return _object(text, what)
-
-
-def _object(text: str, what: str) -> dict[str, Any]:
-    """Parse a JSON object; numbers become Decimals. Raises: ValueError naming the column."""
-    import json
-
-    try:
-        value = json.loads(text, parse_float=Decimal)
-    except json.JSONDecodeError as problem:
-        raise ValueError(
-            f"{what} is no JSON: {problem.msg} at line {problem.lineno} column {problem.colno}"
-        ) from None
-    if not isinstance(value, dict):
-        raise ValueError(f'{what} must be a JSON object such as {{"Name": "x"}}')
-    return value
-
-
-def _lines(item: str) -> Iterator[str]:
-    if item == "-":
-        yield from (line for line in sys.stdin if line.strip())
-    elif item.startswith("@"):
-        with Path(item[1:]).open(encoding="utf-8") as source:
-            yield from (line for line in source if line.strip())
-    else:
-        yield item
 
 
 def _indexes(description: dict[str, Any]) -> list[dict[str, Any]]:

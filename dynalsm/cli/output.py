@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Grid
 
+NUMBER_DIGITS = 38  # as many as an item's number has; longer ones get an exponent
 CELL_CHARACTERS = 60  # longer values are cut in tables for people
 
 console = Console(highlight=False)
@@ -27,6 +28,14 @@ def print_json(value: Any) -> None:
 def json_text(value: Any) -> str:
     """Return plain JSON: Decimals as numbers, sets as sorted arrays, bytes as base64."""
     return orjson.dumps(value, default=_as_json, option=orjson.OPT_NON_STR_KEYS).decode()
+
+
+def number_text(value: Decimal) -> str:
+    """Return a number in JSON's notation with all its digits: 1000, not 1E+3, where it fits."""
+    _, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    is_short = len(digits) + max(exponent, 0) <= NUMBER_DIGITS and exponent >= -NUMBER_DIGITS
+    return f"{value:f}" if is_short else str(value)
 
 
 def print_grid(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str = "") -> None:
@@ -95,10 +104,8 @@ def fail(message: str) -> None:
 
 def _as_json(value: Any) -> Any:
     if isinstance(value, Decimal):
-        if value == value.to_integral_value() and abs(value) < 1 << 53:
-            return int(value)
-        # Exact text is better than a rounded float where the two differ.
-        return float(value) if Decimal(repr(float(value))) == value else str(value)
+        # Every digit, as a number: JSON knows no limit, and a reader that does can ask for text.
+        return orjson.Fragment(number_text(value))
     if isinstance(value, (set, frozenset)):
         return sorted(value, key=str)
     if isinstance(value, (bytes, bytearray)) or hasattr(value, "value"):

@@ -10,7 +10,7 @@ import argparse
 import logging
 from pathlib import Path
 
-from dynalsm.cli.failures import guarded, tell_plainly
+from dynalsm.cli.failures import check_parent, guarded, tell_plainly
 
 
 def parser() -> argparse.ArgumentParser:
@@ -20,7 +20,7 @@ def parser() -> argparse.ArgumentParser:
         description="Serve a database to boto3, the AWS CLI and every other DynamoDB client.",
     )
     add = made.add_argument
-    add("path", help="The database directory; made when missing.")
+    add("path", help="The database directory; made when missing, its parents not.")
     add("--host", default="127.0.0.1", help="Address to listen on (%(default)s).")
     add("--port", type=int, default=8000, help="Port; 0 takes a free one (%(default)s).")
     add("--auth", type=Path, help='JSON file with keys: {"keys": [{"id": "…", "secret": "…"}]}.')
@@ -50,7 +50,7 @@ def run(arguments: list[str]) -> int:
 
 
 def serve(options: argparse.Namespace) -> None:
-    """Serve a database until SIGTERM or SIGINT. Raises: errors.Error, ValueError, OSError."""
+    """Serve until SIGTERM, SIGINT or SIGHUP. Raises: errors.Error, ValueError, OSError."""
     from dynalsm.database import open_path
     from dynalsm.server.auth import Verifier, load_keys
     from dynalsm.server.run import ServeError, check_host, tls_context
@@ -60,6 +60,7 @@ def serve(options: argparse.Namespace) -> None:
     # Everything that can be wrong on the command line is looked at before the database opens.
     if "://" in options.path:
         raise ServeError(f"{options.path} is an address; serve takes a database directory")
+    check_parent(options.path)
     if not 0 <= options.port <= 65535:
         raise ServeError(f"there is no port {options.port}: give 0 to 65535")
     verifier = Verifier(load_keys(options.auth)) if options.auth is not None else None

@@ -15,6 +15,7 @@ import typer
 
 from dynalsm.cli import output
 from dynalsm.cli.data import JsonOption, PathArgument, TableArgument, open_for_writing
+from dynalsm.cli.failures import check_directory, check_parent
 
 if TYPE_CHECKING:
     from dynalsm.database import Database
@@ -214,6 +215,7 @@ def export(
         raise ValueError(f"--format is json or ion, not {format_}")
     directory.mkdir(parents=True, exist_ok=True)
     moment = None if at is None else _moment(at)["RestoreDateTime"].timestamp()
+    check_directory(path, "export")
     with dynalsm.open(path, create=False) as database:
         handle = database.catalog.get(table)
         if handle is None:
@@ -245,6 +247,8 @@ def import_(
     """Make a new table of files: DynamoDB JSON, Ion or CSV; plain, gzip or zstd."""
     import dynalsm
 
+    check_directory(path, "import")
+    check_parent(path)
     source = source.resolve(strict=True)
     found_format, found_compression = _seen(source)
     kind = EXTENSIONS.get(f".{format_}") if format_ else found_format

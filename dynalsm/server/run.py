@@ -1,7 +1,7 @@
 """Run the endpoint: in the foreground until a signal, or on a thread of its own.
 
-`serve` is what `dynalsm serve` calls: it returns after SIGTERM or SIGINT, when every request under
-way has been answered. The caller closes the database.
+`serve` is what `dynalsm serve` calls: it returns after SIGTERM, SIGINT or SIGHUP, when
+every request under way has been answered. The caller closes the database.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # A worker that computes must not hold the loop up for CPython's usual 5 ms.
 SWITCH_INTERVAL_SECONDS = 0.0005
+# A terminal that goes away ends the server as gently as everything else.
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class ServeError(errors.Error):
@@ -73,14 +75,14 @@ def serve(
     has_metrics: bool = True,
     on_ready: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; on_ready gets the URL. Raises: ServeError."""
+    """Serve until SIGTERM, SIGINT or SIGHUP; on_ready gets the URL. Raises: ServeError."""
     check_host(host, verifier, allow_anonymous)
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
 
     async def run() -> None:
         loop = asyncio.get_running_loop()
         stopped = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in STOP_SIGNALS:
             loop.add_signal_handler(number, stopped.set)
         server, url = await _start(database, host, port, verifier, tls, has_metrics)
         if on_ready is not None:
