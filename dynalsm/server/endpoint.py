@@ -25,7 +25,7 @@ import httptools
 
 from dynalsm.server import wire
 from dynalsm.server.metrics import Metrics
-from dynalsm.server.offload import Pages, SyncThread
+from dynalsm.server.offload import Pages, SyncThread, Turns
 from dynalsm.server.wire import Job, Reply, Request, Service
 
 if TYPE_CHECKING:
@@ -271,13 +271,11 @@ class Server:
         self.is_stopping = False
         self._listeners: list[asyncio.Server] = []
         self._hold = database.hold() if database.must_wait else None
-        self._turn: list[Held] = []
-        self._turn_seqno = 0
-        self._is_syncing = False
         self._syncer = SyncThread(database)
+        self._turns = Turns(self.loop, self._syncer, self._release)
         self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="dynalsm-worker")
         self._pages = Pages()
-        self._busy = 0  # requests on worker threads or waiting for the disk
+        self._busy = 0  # requests on worker threads
         self._idle = asyncio.Event()
         self._head_second = -1
         self._head = b""
@@ -322,7 +320,7 @@ class Server:
             self._idle.set()
 
     def _is_working(self) -> bool:
-        return bool(self._busy) or any(
+        return bool(self._busy or self._turns.waits) or any(
             connection.slots or connection.in_request for connection in self.connections
         )
 
@@ -342,7 +340,7 @@ class Server:
             seqno = self._hold.take() if self._hold is not None else 0
             if seqno > 0 and seqno > self.database.engine.durable_seqno:
                 held = Held(connection, connection.new_slot(close), request, reply)
-                self._hold_back(held, seqno)
+                self._turns.add(held, seqno)
                 return
         else:
             reply = job
@@ -378,32 +376,11 @@ class Server:
 
     # --- one wait for the disk per turn -----------------------------------------------------
 
-    def _hold_back(self, held: Held, seqno: int) -> None:
-        self._turn.append(held)
-        self._turn_seqno = max(self._turn_seqno, seqno)
-        if not self._is_syncing:
-            self._is_syncing = True
-            # Runs after everything that is ready in this turn, so all of it shares the wait.
-            self.loop.call_soon(self._end_turn)
-
-    def _end_turn(self) -> None:
-        turn, seqno = self._turn, self._turn_seqno
-        self._turn, self._turn_seqno = [], 0
-        if not turn:
-            self._is_syncing = False
-            return
-        self._busy += 1
-        self._syncer.submit(
-            seqno, lambda error: self.loop.call_soon_threadsafe(self._release, turn, error)
-        )
-
     def _release(self, turn: list[Held], error: Exception | None) -> None:
-        self._busy -= 1
         for held in turn:
             reply = held.reply if error is None else wire.failure_reply("commit", error)
             data = self.frame(reply, held.request, held.slot.close)
             held.connection.finish(held.slot, data)
-        self._end_turn()
         self.note_idle()
 
     # --- framing ----------------------------------------------------------------------------

@@ -10,13 +10,20 @@ import logging
 import queue
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from dynalsm import errors
-from dynalsm.server.wire import Job, Reply, Service
+from dynalsm.server.wire import Job
 
 if TYPE_CHECKING:
+    import asyncio
+
     from dynalsm.database import Database
+
+Entry = TypeVar("Entry")
+Result = TypeVar("Result")
+Result_co = TypeVar("Result_co", covariant=True)
 
 log = logging.getLogger("dynalsm.server")
 
@@ -69,6 +76,59 @@ class SyncThread:
                 done(None)
 
 
+class Turns(Generic[Entry]):
+    """One wait for the disk for everything that one turn of an event loop committed.
+
+    While the disk works, the commits of the turns that follow gather for the next wait. Belongs to
+    the loop's thread.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        syncer: SyncThread,
+        release: Callable[[list[Entry], Exception | None], None],
+    ) -> None:
+        self._loop = loop
+        self._syncer = syncer
+        self._release = release
+        self._turn: list[Entry] = []
+        self._seqno = 0
+        self._is_syncing = False
+        self.waits = 0  # that are under way: 0 or 1
+
+    def add(self, entry: Entry, seqno: int) -> None:
+        """Hand `entry` to release(), with the error if there is one, when `seqno` is durable."""
+        self._turn.append(entry)
+        self._seqno = max(self._seqno, seqno)
+        if not self._is_syncing:
+            self._is_syncing = True
+            # Runs after everything that is ready in this turn, so all of it shares the wait.
+            self._loop.call_soon(self._end)
+
+    def _end(self) -> None:
+        turn, seqno = self._turn, self._seqno
+        self._turn, self._seqno = [], 0
+        if not turn:
+            self._is_syncing = False
+            return
+        self.waits += 1
+        self._syncer.submit(
+            seqno, lambda error: self._loop.call_soon_threadsafe(self._done, turn, error)
+        )
+
+    def _done(self, turn: list[Entry], error: Exception | None) -> None:
+        self.waits -= 1
+        self._release(turn, error)
+        self._end()
+
+
+class Runner(Protocol[Result_co]):
+    """What runs a job: the service of a server, or a database."""
+
+    def run(self, job: Job, /) -> Result_co: ...
+
+
 class Pages:
     """Remembers which reads took long, so that the next of their kind goes to a worker.
 
@@ -87,7 +147,7 @@ class Pages:
             return False
         return _kind(job) in self._slow
 
-    def run(self, job: Job, service: Service) -> Reply:
+    def run(self, job: Job, service: Runner[Result]) -> Result:
         """Run a job, and remember how long a page took."""
         if job.operation not in PAGE_OPERATIONS:
             return service.run(job)
