@@ -33,7 +33,8 @@ class Error(Exception):
 class StorageError(Error):
     """The storage engine could not do what was asked.
 
-    `path` names the file or directory concerned, `offset` the byte in it; both may be None.
+    `message` is the text without the place; `path` names the file or directory concerned, `offset`
+    the byte in it; both may be None.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class StorageError(Error):
         if path is not None:
             where = f" [{path}" + (f" at byte {offset}" if offset is not None else "") + "]"
         super().__init__(message + where)
+        self.message = message
         self.path = path
         self.offset = offset
 

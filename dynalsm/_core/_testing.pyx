@@ -50,7 +50,9 @@ from dynalsm._core.descriptors cimport descriptor_open_count, descriptor_set_lim
 from dynalsm._core.filter cimport filter_build, filter_may_contain, filter_size
 from dynalsm._core.hashing cimport hash64
 from dynalsm._core.source cimport Source
+from dynalsm._core.sstable_file cimport table_block, table_damaged
 from dynalsm._core.sstable_format cimport Properties, properties_decode
+from dynalsm._core.sstable_index cimport TableIndex
 from dynalsm._core.sstable_reader cimport (
     Found,
     Table,
@@ -659,6 +661,46 @@ cdef class SSTable:
     @property
     def shared_key_bytes(self):
         return self.table.index.common_size
+
+    def block_entries(self, uint32_t i):
+        """Return data block i as (key, tag, value) entries; the index is loaded."""
+        cdef Failure failure
+        cdef BlockCursor cursor
+        cdef Block* block = NULL
+        cdef int status
+        failure_clear(&failure)
+        if i >= self.table.index.count:
+            raise IndexError(i)
+        raise_status(table_block(self.table, i, True, False, &block, &failure), &failure)
+        block_cursor_init(&cursor)
+        try:
+            entries = []
+            status = block_cursor_open(&cursor, block.data, block.size)
+            if status == OK:
+                status = block_cursor_first(&cursor)
+            while status == OK:
+                entries.append((bytes_from(cursor.key), cursor.tag, bytes_from(cursor.value)))
+                status = block_cursor_next(&cursor)
+            if status != END:
+                table_damaged(
+                    self.table, "a block is damaged", self.table.index.slots[i].offset, &failure
+                )
+                raise_failure(&failure)
+            return entries
+        finally:
+            block_cursor_free(&cursor)
+            block_unref(block)
+
+    def separator(self, uint32_t i):
+        """Return a key at or behind the last one of block i and before the first of the next."""
+        cdef const TableIndex* index = &self.table.index
+        cdef uint64_t start
+        if i >= index.count:
+            raise IndexError(i)
+        start = index.key_ends[i - 1] if i else 0
+        return bytes_from(slice_of(index.common, index.common_size)) + bytes_from(
+            slice_of(index.keys + start, index.key_ends[i] - start)
+        )
 
     def obsolete(self):
         table_obsolete(self.table)

@@ -72,6 +72,7 @@ def _write_aside(engine: Engine, target: str) -> None:
             shutil.rmtree(staged, ignore_errors=True)
     # The manifest names a log to begin with; that there is none yet is a database that was flushed.
     base["closed"] = []
+    base["begun"] = 0
     files.make_directory(os.path.join(target, "wal"), sync=False)
     number = base["next"]
     base["next"] = number + 1

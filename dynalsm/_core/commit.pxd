@@ -141,3 +141,5 @@ cdef int rotate_locked(EngineCore* core, Failure* failure) noexcept nogil
 
 # Returns when everything up to seqno is on stable storage.
 cdef int wait_durable(EngineCore* core, uint64_t seqno, Failure* failure) noexcept nogil
+# Makes all logs durable, with their names and headers, whether anybody waits for them or not.
+cdef int core_sync(EngineCore* core, Failure* failure) noexcept nogil

@@ -476,8 +476,6 @@ cdef int sync_logs(EngineCore* core, uint64_t* reached, Failure* failure) noexce
 
 
 cdef int wait_durable(EngineCore* core, uint64_t seqno, Failure* failure) noexcept nogil:
-    cdef uint64_t reached = 0
-    cdef int status
     if atomic_load(&core.durable_seqno) >= seqno:
         return OK
     pthread_mutex_lock(&core.sync_mutex)
@@ -491,6 +489,13 @@ cdef int wait_durable(EngineCore* core, uint64_t seqno, Failure* failure) noexce
         if not core.is_syncing:
             break
         pthread_cond_wait(&core.sync_done, &core.sync_mutex)
+    return sync_locked(core, failure)
+
+
+cdef int sync_locked(EngineCore* core, Failure* failure) noexcept nogil:
+    """Sync for everybody who waits. REQUIRES: the sync mutex, nobody syncing; gives up the mutex."""
+    cdef uint64_t reached = 0
+    cdef int status
     core.is_syncing = True
     pthread_mutex_unlock(&core.sync_mutex)
     status = sync_logs(core, &reached, failure)
@@ -503,3 +508,13 @@ cdef int wait_durable(EngineCore* core, uint64_t seqno, Failure* failure) noexce
     pthread_cond_broadcast(&core.sync_done)
     pthread_mutex_unlock(&core.sync_mutex)
     return status
+
+
+cdef int core_sync(EngineCore* core, Failure* failure) noexcept nogil:
+    pthread_mutex_lock(&core.sync_mutex)
+    while core.is_syncing:
+        pthread_cond_wait(&core.sync_done, &core.sync_mutex)
+    if atomic_load(&core.is_poisoned):
+        pthread_mutex_unlock(&core.sync_mutex)
+        return refuse(core, failure)
+    return sync_locked(core, failure)

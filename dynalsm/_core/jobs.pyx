@@ -24,6 +24,7 @@ from dynalsm._core.commit cimport (
     MAX_LOGS,
     EngineCore,
     core_poison,
+    core_sync,
     snapshot_list,
     wait_durable,
 )
@@ -516,6 +517,12 @@ cdef int flush_generation(
     """Write the tables of a generation, then install them by one edit. `changes`: those to come."""
     cdef Change change
     cdef Partition* partition
+    cdef Failure failure
+    cdef uint64_t begun = engine.core.wal.number
+    failure_clear(&failure)
+    with nogil:                          # a log that is lost from here on will be missed
+        core_sync(engine.core, &failure)
+    raise_failure(&failure)
     addresses = sealed_partitions(engine, log_number)
     for address in addresses:
         partition = <Partition*><size_t>address
@@ -534,6 +541,7 @@ cdef int flush_generation(
                 settle_ranges(engine, change)
         edit = edit_of(engine, changes)
         edit["log"] = log_number + 1
+        edit["begun"] = begun
         edit["flushed"] = last_seqno
         engine.append_edit(edit)
         engine.flushed_seqno = last_seqno

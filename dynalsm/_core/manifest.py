@@ -159,6 +159,39 @@ class Manifest:
         return cls._begin(directory, number, first_edit)
 
     @classmethod
+    def replace(cls, directory: str, number: int, base: Edit) -> Manifest:
+        """Begin a manifest that takes the place of all others, whatever state they are in.
+
+        `number` is higher than that of every manifest before; those stay. For repair.
+        """
+        return cls._begin(directory, number, base)
+
+    @classmethod
+    def salvage(cls, directory: str, number: int) -> tuple[list[Edit], bool]:
+        """Return the edits of a manifest that can be read, and whether that is all of them.
+
+        What lies behind damage is read as well. No edits: not even the base can be read.
+        """
+        path = os.path.join(directory, manifest_name(number))
+        data = files.read_file(path)
+        edits: list[Edit] = []
+        offset, end = _HEADER_BYTES, len(data) - _FRAME.size
+        is_whole = True
+        while offset <= end:
+            found = _frame_at(data, number, offset)
+            if found is None:
+                if not edits:
+                    return [], False
+                is_whole = is_whole and not any(data[offset:])
+                offset += 8
+                continue
+            start = offset + _FRAME.size
+            if found[0]:
+                edits.append(_unpack(data[start : start + found[0]], path, offset))
+            offset = _aligned(start + found[0])
+        return edits, is_whole
+
+    @classmethod
     def resume(cls, directory: str, loaded: LoadedManifest) -> Manifest:
         """Go on appending to a manifest that was loaded; a torn end is cut off first."""
         if loaded.min_writer > WRITER:

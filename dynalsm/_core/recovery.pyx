@@ -14,12 +14,12 @@ import errno
 import os
 
 from dynalsm import errors
-from dynalsm._core import files, jobs, lockfile
+from dynalsm._core import background, files, jobs, lockfile
 from dynalsm._core.manifest import Manifest
 from dynalsm._core.state import FILE, FILE_BYTES, LEVEL, UNIQUE_ID, State
 
 from dynalsm._core.coding cimport Slice, slice_of
-from dynalsm._core.commit cimport apply_payload
+from dynalsm._core.commit cimport apply_payload, core_sync
 from dynalsm._core.engine cimport Engine, Tree
 from dynalsm._core.memtable cimport RangeList, range_list_add
 from dynalsm._core.partition cimport Partition
@@ -67,6 +67,8 @@ def open_engine(Engine engine not None, create_if_missing, error_if_exists):
             raise errors.FormatError("there is no database here", path=path)
         make_directories(path)
     engine.lock = lockfile.DirectoryLock(path, shared=engine.read_only)
+    if engine.options["recovery"] == "salvage" and not engine.read_only:
+        salvage(path)
     loaded = Manifest.load(path)
     if loaded is None:
         create_engine(engine, create_if_missing)
@@ -87,6 +89,19 @@ def open_engine(Engine engine not None, create_if_missing, error_if_exists):
     replay_logs(engine)
     if not engine.read_only:
         sweep(engine)
+
+
+def salvage(path):
+    """Leave out, and put aside, what an open would refuse; say so in the log."""
+    from dynalsm._core import repair
+
+    if not any(name.startswith(("CURRENT", "MANIFEST-")) for name in files.list_directory(path)):
+        return
+    done = repair.repair_locked(path, deep=False)
+    for problem in done.problems:
+        background.log.error("damaged, and put aside: %s", problem)
+    for loss in done.lost:
+        background.log.error("lost: %s", loss)
 
 
 def make_directories(path):
@@ -122,6 +137,7 @@ def create_engine(Engine engine not None, create_if_missing):
     engine.state.log = 1
     atomic_store(&engine.core.next_file, 3)
     start_log(engine, 1, 0, 0, 0)
+    engine.state.begun = begun_log(engine)
     engine.manifest = Manifest.create(path, 2, engine.state.base())
 
 
@@ -154,6 +170,16 @@ cdef int start_log(
     raise_failure(&failure)
     engine.core.is_log_directory_dirty = True
     return 0
+
+
+cdef uint64_t begun_log(Engine engine) except 0:
+    """Make the current log's beginning durable. Returns: its number, to be noted in the manifest."""
+    cdef Failure failure
+    failure_clear(&failure)
+    with nogil:
+        core_sync(engine.core, &failure)
+    raise_failure(&failure)
+    return engine.core.wal.number
 
 
 def highest_number(path, state):
@@ -381,6 +407,11 @@ def replay_logs(Engine engine not None):
         if not engine.read_only and not (engine.state.closed and engine.state.closed[0] == each):
             settle_log(path, end)
         last = end
+    if engine.state.last_log >= engine.state.log and engine.state.last_log not in kept:
+        raise errors.CorruptionError(
+            "the log is missing, or its beginning is",
+            path=log_path(directory, engine.state.last_log),
+        )
     atomic_store(&engine.core.visible_seqno, engine.core.last_seqno)
     atomic_store(&engine.core.durable_seqno, engine.core.last_seqno)
     if engine.read_only:
@@ -395,6 +426,7 @@ def replay_logs(Engine engine not None):
         engine, number, last.number if last is not None else 0,
         last.size if last is not None else 0, engine.core.last_seqno
     )
+    engine.append_edit({"begun": begun_log(engine)})
 
 
 def log_path(directory, number):
@@ -416,9 +448,9 @@ cdef bint follows(
     )
     if whole:
         return True
-    if engine.state.closed and engine.state.closed[0] >= end.number:
+    if engine.state.last_log >= end.number:
         raise errors.CorruptionError(
-            "this log is missing or ends early, although the database was closed after it",
+            "this log is missing or ends early, although it was durable",
             path=log_path(directory, end.previous_number),
             offset=last.size if last is not None and last.number == end.previous_number else None,
         )

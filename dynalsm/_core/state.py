@@ -34,6 +34,7 @@ class State:
         self.log = 0  # the lowest log number that may hold something unflushed
         self.flushed = 0  # every seqno up to here is in tables
         self.closed: list[int] = []  # [log number, its size] of the last clean close
+        self.begun = 0  # the newest log that is known to have begun durably, as did all before it
         self.trees: dict[int, list[Any]] = {}  # id -> [id, name, hashed, [[partition id, lower]]]
         self.files: dict[Place, dict[int, list[Any]]] = {}
         self.ranges: dict[Place, list[Any]] = {}
@@ -70,6 +71,7 @@ class State:
         self.log = max(self.log, edit.get("log", 0))
         self.flushed = max(self.flushed, edit.get("flushed", 0))
         self.closed = edit.get("closed", self.closed)
+        self.begun = max(self.begun, edit.get("begun", 0))
         for tree in [edit["tree"]] if "tree" in edit else edit.get("trees", []):
             self._add_tree(tree)
         if "untree" in edit:
@@ -113,6 +115,11 @@ class State:
             if ranges:
                 self.ranges[tree_id, new] = list(ranges)
 
+    @property
+    def last_log(self) -> int:
+        """The newest log that must be there (if it holds anything unflushed); 0: none."""
+        return max(self.begun, self.closed[0] if self.closed else 0)
+
     def base(self) -> Edit:
         """The whole state as one edit."""
         return {
@@ -124,6 +131,7 @@ class State:
             "log": self.log,
             "flushed": self.flushed,
             "closed": self.closed,
+            "begun": self.begun,
             "trees": list(self.trees.values()),
             "add": [record for files in self.files.values() for record in files.values()],
             "ranges": [[*place, ranges] for place, ranges in self.ranges.items() if ranges],

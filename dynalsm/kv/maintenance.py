@@ -8,18 +8,23 @@ import shutil
 from typing import Any
 
 from dynalsm import errors
-from dynalsm._core import Engine, lockfile
+from dynalsm._core import Engine, lockfile, repair
+from dynalsm._core.background import log
 from dynalsm.kv.exceptions import Error, LockedError
 
 
 def repair_db(name: str | bytes | os.PathLike[str], **options: Any) -> None:
-    """Settle what a crash left behind, as every opening does.
+    """Save what is whole of a damaged database; damaged files go to its `lost` directory.
 
-    plyvel's options are accepted and have no effect. Raises LockedError when it is open, Error when
-    there is none, CorruptionError for damage that the engine cannot salvage."""
+    plyvel's options are accepted and have no effect. What was lost is logged ("dynalsm" logger);
+    `dynalsm._core.repair.repair` returns it. Raises LockedError when it is open, Error when there
+    is none, CorruptionError when not even the names of its keyspaces can be read."""
     del options
     try:
-        Engine.open(os.fsdecode(name), create_if_missing=False, recovery="salvage").close()
+        done = repair.repair(os.fsdecode(name))
+        Engine.open(os.fsdecode(name), create_if_missing=False).close()
+        for loss in done.lost:
+            log.error("lost: %s", loss)
     except errors.LockedError as error:
         raise LockedError(str(error), pid=error.pid) from None
 
@@ -66,5 +71,5 @@ def _own_names(path: str) -> list[str]:
     return [
         each
         for each in names
-        if each in {"wal", "data"} or each.startswith(("CURRENT", "MANIFEST-"))
+        if each in {"wal", "data", repair.LOST} or each.startswith(("CURRENT", "MANIFEST-"))
     ]

@@ -12,8 +12,10 @@ import random
 import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from tests.crash import cuts
+from tests.crash import damage as ways
 from tests.crash.faults import KINDS, WAYS, Fault, Run
 from tests.crash.kill import Campaign, Nursery
 from tests.support.scratch import scratch_directory
@@ -126,11 +128,24 @@ def kill(options: argparse.Namespace, progress: Progress) -> None:
                     )
 
 
+def damage(options: argparse.Namespace, progress: Progress) -> None:
+    """Every byte of every file is flipped, and more, in a closed and in a cut off database."""
+    with scratch_directory() as work:
+        for is_closed in (True, False):
+            sample = ways.make(Path(work) / f"db-{is_closed}", is_closed=is_closed)
+            rng = random.Random(options.first)
+            for number, (name, way) in enumerate(ways.damages(sample, rng, None)):
+                if number % options.stride == 0:
+                    outcome = ways.check_damage(sample, name, way, Path(work) / "copy")
+                    progress.add(damages=1, **{outcome: 1})
+
+
 COMMANDS: dict[str, tuple[Callable[[argparse.Namespace, Progress], None], dict[str, int]]] = {
     "power": (power, {"seeds": 10, "steps": 80, "points": 500, "states": 8}),
     "items": (items, {"seeds": 10, "steps": 80, "points": 250, "states": 4}),
     "recovery": (recovery, {"seeds": 10, "steps": 40, "points": 20, "states": 4}),
     "kill": (kill, {"rounds": 2000}),
+    "damage": (damage, {"stride": 1}),
     "faults": (faults, {"seeds": 3, "steps": 60, "stride": 1}),
 }
 

@@ -106,14 +106,13 @@ def damaged_copy(path: str) -> tuple[Path, Path]:
     return copy, log
 
 
-@pytest.mark.xfail(reason="the engine does not salvage yet", raises=kv.CorruptionError, strict=True)
 def test_repair_saves_what_is_whole_of_a_damaged_log(path: str) -> None:
     copy = damaged_copy(path)[0]
     kv.repair_db(str(copy))
     with kv.DB(str(copy)) as db:
         saved = list(db.iterator(include_value=False))
-    assert 100 < len(saved) < 1000
-    assert saved == [b"%06d" % number for number in range(len(saved))]  # a prefix
+    lost = {b"%06d" % number for number in range(1000)} - set(saved)
+    assert 1 <= len(lost) <= 5  # those of the bad sector
 
 
 def test_damage_is_told(path: str) -> None:
