@@ -68,6 +68,13 @@ def follow(
     database: Database, table_name: str, start: str, follow_seconds: float | None
 ) -> Iterator[Change]:
     """Yield the changes of a table; `Table.changes` describes the arguments."""
+    return follower(database, table_name, start, follow_seconds).run()
+
+
+def follower(
+    database: Database, table_name: str, start: str, follow_seconds: float | None = None
+) -> Follower:
+    """Start to follow a table's stream. Raises: ResourceNotFoundException when it has none."""
     description = database.call("DescribeTable", {"TableName": table_name})["Table"]
     stream = description.get("LatestStreamArn")
     if stream is None:
@@ -75,10 +82,12 @@ def follow(
             f"Table {table_name} has no stream: create or update it with StreamSpecification="
             '{"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}'
         )
-    return _Follower(database, stream, start, follow_seconds).run()
+    return Follower(database, stream, start, follow_seconds)
 
 
-class _Follower:
+class Follower:
+    """One walk along a stream; `run` waits on its thread, `step` never does."""
+
     def __init__(
         self, database: Database, stream: str, start: str, follow_seconds: float | None
     ) -> None:
@@ -109,6 +118,16 @@ class _Follower:
                 continue
             if not self._wait(mark, last_news):
                 return
+
+    def step(self) -> list[Change] | None:
+        """Return changes that are there, [] when there are none now, None at the stream's end."""
+        while True:
+            self._fill()
+            found: list[Change] = []
+            while len(found) < PAGE_ITEMS and (change := self._take()) is not None:
+                found.append(change)
+            if found or not self._open_shards("TRIM_HORIZON"):
+                return found if found or self._shards else None
 
     def _wait(self, mark: int, last_news: float) -> bool:
         """Wait for a commit after `mark`. Returns False when the patience is over."""

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from dynalsm.database import Database
 
 Reply = dict[str, Any]
+# Given the status of a table, or None where there is none.
+Reached = Callable[[str | None], bool]
 
 STREAMS = "dynamodbstreams"
 # What Query and Scan pages carry; numbers are summed over pages.
@@ -115,7 +117,7 @@ class BaseClient:
 
     exceptions = EXCEPTIONS
     _paginators: ClassVar[dict[str, PageNames]] = {}
-    _waiters: ClassVar[dict[str, Callable[[Any, dict[str, Any]], bool]]] = {}
+    _waiters: ClassVar[dict[str, Reached]] = {}
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -127,11 +129,16 @@ class BaseClient:
 
     def get_paginator(self, operation_name: str) -> Paginator:
         """Return a paginator that follows the operation's pages: "query", "scan", ..."""
-        if operation_name not in self._paginators:
+        return Paginator(getattr(self, operation_name), self.page_names_of(operation_name))
+
+    @classmethod
+    def page_names_of(cls, operation_name: str) -> PageNames:
+        """Return how an operation (by its method name) speaks of its pages. Raises: ValueError."""
+        if operation_name not in cls._paginators:
             raise ValueError(
-                f"{operation_name} has no pages; there are: {', '.join(sorted(self._paginators))}"
+                f"{operation_name} has no pages; there are: {', '.join(sorted(cls._paginators))}"
             )
-        return Paginator(getattr(self, operation_name), self._paginators[operation_name])
+        return cls._paginators[operation_name]
 
     @property
     def waiter_names(self) -> list[str]:
@@ -140,11 +147,16 @@ class BaseClient:
 
     def get_waiter(self, waiter_name: str) -> Waiter:
         """Return a waiter: "table_exists" or "table_not_exists"."""
-        if waiter_name not in self._waiters:
+        return Waiter(waiter_name, self, self.is_reached_of(waiter_name))
+
+    @classmethod
+    def is_reached_of(cls, waiter_name: str) -> Reached:
+        """Return what decides whether a waiter's state is reached. Raises: ValueError."""
+        if waiter_name not in cls._waiters:
             raise ValueError(
-                f"there is no waiter {waiter_name}; there are: {', '.join(self.waiter_names)}"
+                f"there is no waiter {waiter_name}; there are: {', '.join(sorted(cls._waiters))}"
             )
-        return Waiter(waiter_name, self, self._waiters[waiter_name])
+        return cls._waiters[waiter_name]
 
     def close(self) -> None:
         """Do nothing: the database owns everything that has to be closed."""
@@ -154,19 +166,12 @@ class BaseClient:
         def __getattr__(self, name: str) -> Callable[..., Reply]: ...
 
 
-def _table_exists(client: Any, params: dict[str, Any]) -> bool:
-    try:
-        return bool(client.describe_table(**params)["Table"]["TableStatus"] == "ACTIVE")
-    except errors.API_ERRORS["ResourceNotFoundException"]:
-        return False
+def _table_exists(status: str | None) -> bool:
+    return status == "ACTIVE"
 
 
-def _table_not_exists(client: Any, params: dict[str, Any]) -> bool:
-    try:
-        client.describe_table(**params)
-    except errors.API_ERRORS["ResourceNotFoundException"]:
-        return True
-    return False
+def _table_not_exists(status: str | None) -> bool:
+    return status is None
 
 
 class DynamoDBClient(BaseClient):
@@ -183,7 +188,7 @@ class DynamoDBClient(BaseClient):
         ),
         "list_tags_of_resource": PageNames("NextToken", "NextToken", None, ("Tags",)),
     }
-    _waiters: ClassVar[dict[str, Callable[[Any, dict[str, Any]], bool]]] = {
+    _waiters: ClassVar[dict[str, Reached]] = {
         "table_exists": _table_exists,
         "table_not_exists": _table_not_exists,
     }

@@ -82,6 +82,7 @@ class Database:
         self._holds: dict[int, Hold] = {}
         self._commit_seen = threading.Condition()
         self._followers = 0  # Guarded by _commit_seen.
+        self._listeners: list[Callable[[], None]] = []  # Guarded by _commit_seen.
         self._must_wait = engine.durability == "commit" and not engine.read_only
         self.call: Call = partial(dispatch, self)
         self.catalog = Catalog(engine, self.settings)
@@ -145,6 +146,26 @@ class Database:
         """Let finish() on this thread return at once; the caller waits for `take()` itself."""
         return self._holds.setdefault(threading.get_ident(), Hold())
 
+    def call_held(
+        self, operation: str, request: dict[str, Any], form: Any
+    ) -> tuple[dict[str, Any] | errors.ApiError, int]:
+        """Run an operation without waiting: its reply or refusal, and the seqno to wait for.
+
+        A refusal waits as well: what it refused for may not be on the disk yet.
+        """
+        thread = threading.get_ident()
+        outer = self._holds.get(thread)
+        hold = self._holds[thread] = Hold()
+        try:
+            return self.call(operation, request, form), hold.seqno
+        except errors.ApiError as refusal:
+            return refusal, hold.seqno
+        finally:
+            if outer is None:
+                del self._holds[thread]
+            else:
+                self._holds[thread] = outer
+
     def release_hold(self) -> None:
         """Let finish() on this thread wait again."""
         self._holds.pop(threading.get_ident(), None)
@@ -176,6 +197,26 @@ class Database:
         """Tell those in wait_for_change() that more is durable; finish() does it by itself."""
         with self._commit_seen:
             self._commit_seen.notify_all()
+            listeners = list(self._listeners)
+        for listener in listeners:
+            listener()
+
+    def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Have `listener` called, on any thread, whenever more is durable and at close().
+
+        It must not block. Returns: what ends it.
+        """
+
+        def end() -> None:
+            with self._commit_seen:
+                if listener in self._listeners:
+                    self._listeners.remove(listener)
+                    self._followers -= 1
+
+        with self._commit_seen:
+            self._listeners.append(listener)
+            self._followers += 1
+        return end
 
     # --- the engine -------------------------------------------------------------------------
 

@@ -44,9 +44,56 @@ class Paginator:
     def paginate(self, PaginationConfig: dict[str, Any] | None = None, **params: Any) -> Pages:
         """Return an iterable of replies. PaginationConfig: MaxItems, PageSize, StartingToken."""
         config = PaginationConfig or {}
-        if config.get("PageSize") is not None and self._names.page_size is not None:
-            params[self._names.page_size] = int(config["PageSize"])
+        set_page_size(params, self._names, config)
         return Pages(self._method, params, self._names, config)
+
+
+def set_page_size(params: dict[str, Any], names: PageNames, config: dict[str, Any]) -> None:
+    """Put a PageSize into the parameters, where the operation has one."""
+    if config.get("PageSize") is not None and names.page_size is not None:
+        params[names.page_size] = int(config["PageSize"])
+
+
+class PageWalk:
+    """One walk over the pages of a call, whoever asks for them: what to ask next, what to show."""
+
+    def __init__(self, params: dict[str, Any], names: PageNames, config: dict[str, Any]) -> None:
+        self._names = names
+        self._params = dict(params)
+        start, self._skip = _unpack_token(config.get("StartingToken"))
+        if start is not None:
+            self._params[names.start] = start
+        limit = config.get("MaxItems")
+        self._left = None if limit is None else int(limit)
+        self._has_ended = False
+        self.resume_token: str | None = None  # where MaxItems cut the walk off
+
+    def next_request(self) -> dict[str, Any] | None:
+        """Return the parameters of the next page; None at the end."""
+        return None if self._has_ended else self._params
+
+    def take(self, page: Reply) -> Reply:
+        """Return what to show of the page that was asked for."""
+        names, skip, left = self._names, self._skip, self._left
+        found = page.get(names.results[0], [])[skip:]
+        if left is not None and len(found) > left:
+            page[names.results[0]] = found[:left]
+            self.resume_token = _pack_token(self._params.get(names.start), skip + left)
+            self._has_ended = True
+            return page
+        if skip:
+            page[names.results[0]] = found
+        if not page.get(names.last):
+            self._has_ended = True
+            return page
+        self._params[names.start] = page[names.last]
+        self._skip = 0
+        if left is not None:
+            self._left = left - len(found)
+            if self._left == 0:
+                self.resume_token = _pack_token(self._params[names.start], 0)
+                self._has_ended = True
+        return page
 
 
 class Pages:
@@ -64,39 +111,16 @@ class Pages:
         config: dict[str, Any],
     ) -> None:
         self._method, self._params, self._names = method, params, names
-        limit = config.get("MaxItems")
-        self._limit_items = None if limit is None else int(limit)
-        self._starting_token = config.get("StartingToken")
+        self._config = config
         self.resume_token: str | None = None
 
     def __iter__(self) -> Iterator[Reply]:
-        names = self._names
-        params = dict(self._params)
-        start, skip = _unpack_token(self._starting_token)
-        if start is not None:
-            params[names.start] = start
-        left = self._limit_items
+        walk = PageWalk(self._params, self._names, self._config)
         self.resume_token = None
-        while True:
-            page = self._method(**params)
-            found = page.get(names.results[0], [])[skip:]
-            if left is not None and len(found) > left:
-                page[names.results[0]] = found[:left]
-                self.resume_token = _pack_token(params.get(names.start), skip + left)
-                yield page
-                return
-            if skip:
-                page[names.results[0]] = found
+        while (request := walk.next_request()) is not None:
+            page = walk.take(self._method(**request))
+            self.resume_token = walk.resume_token
             yield page
-            if not page.get(names.last):
-                return
-            params[names.start] = page[names.last]
-            skip = 0
-            if left is not None:
-                left -= len(found)
-                if left == 0:
-                    self.resume_token = _pack_token(params[names.start], 0)
-                    return
 
     def build_full_result(self) -> Reply:
         """Return one reply with the results of all pages together."""
@@ -124,16 +148,21 @@ class Pages:
                 yield found
 
 
+# boto3 waits 20 s between questions because it asks across a network; here the answer is near.
+WAITER_DELAY_SECONDS = 0.05
+WAITER_ATTEMPTS = 1200
+
+
+def waiter_schedule(config: dict[str, Any]) -> tuple[float, int]:
+    """Return (seconds between questions, how many) of a WaiterConfig."""
+    delay_seconds = float(config.get("Delay", WAITER_DELAY_SECONDS))
+    return delay_seconds, int(config.get("MaxAttempts", WAITER_ATTEMPTS))
+
+
 class Waiter:
     """Asks again and again until a state is reached."""
 
-    # boto3 waits 20 s between questions because it asks across a network; here the answer is near.
-    DELAY_SECONDS = 0.05
-    MAX_ATTEMPTS = 1200
-
-    def __init__(
-        self, name: str, client: Any, reached: Callable[[Any, dict[str, Any]], bool]
-    ) -> None:
+    def __init__(self, name: str, client: Any, reached: Callable[[str | None], bool]) -> None:
         self.name = name
         self._client = client
         self._reached = reached
@@ -141,14 +170,20 @@ class Waiter:
     def wait(self, WaiterConfig: dict[str, Any] | None = None, **params: Any) -> None:
         """Block until the state is reached. WaiterConfig: Delay (seconds), MaxAttempts."""
         config = WaiterConfig or {}
-        delay_seconds = float(config.get("Delay", self.DELAY_SECONDS))
-        attempts = int(config.get("MaxAttempts", self.MAX_ATTEMPTS))
+        delay_seconds, attempts = waiter_schedule(config)
         for attempt in range(attempts):
             if attempt:
                 time.sleep(delay_seconds)
-            if self._reached(self._client, params):
+            if self._reached(self._status(params)):
                 return
         raise WaiterError(f"Waiter {self.name} failed: Max attempts exceeded")
+
+    def _status(self, params: dict[str, Any]) -> str | None:
+        try:
+            status: str = self._client.describe_table(**params)["Table"]["TableStatus"]
+        except errors.API_ERRORS["ResourceNotFoundException"]:
+            return None
+        return status
 
 
 def _pack_token(start: Any, skip: int) -> str:

@@ -28,6 +28,7 @@ RANK = {
     "boto": 9,
     "remote": 8,
     "pytest_plugin": 9,
+    "aio": 9,
     "server": 9,
     "cli": 10,
 }
