@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import Annotated, Any
 
@@ -20,33 +21,128 @@ def add_commands(app: typer.Typer) -> None:
     app.command()(compact)
 
 
-def stats(path: DirectoryArgument, json: JsonOption = False) -> None:
-    """Print the engine's figures."""
+def stats(
+    path: Annotated[
+        str, typer.Argument(help="Database directory, or a server's http://host:port.")
+    ],
+    json: JsonOption = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show them again and again, with rates; Ctrl-C ends.")
+    ] = False,
+    interval: Annotated[
+        float, typer.Option(min=0.1, help="Seconds between two looks of --watch.")
+    ] = 2.0,
+) -> None:
+    """Print the engine's figures: of a directory as it is on disk, or of a running server."""
+    if watch:
+        _watch(path, json, interval)
+        return
+    figures, trees = _look(path)
+    if json:
+        output.print_json(figures | ({"trees": trees} if trees else {}))
+        return
+    output.print_grid(("Figure", "Value"), _flat(figures))
+    if trees:
+        output.console.print(_tree_grid(trees))
+
+
+def _look(path: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return (figures, figures of each tree)."""
+    if "://" in path:
+        return _metrics(path), {}
     import dynalsm
     from dynalsm.server.metrics import tree_labels
 
-    check_directory(path, "stats", "; GET /metrics of a server has such figures")
+    # Read-only handles show the moment at which they were opened: each look opens anew.
     with dynalsm.open(path, read_only=True) as database:
         figures = database.stats()
         labels = tree_labels(database)
-    if json:
-        output.print_json(figures)
-        return
     trees = figures.pop("trees", {})
-    output.print_grid(("Figure", "Value"), _flat(figures))
-    output.print_grid(
+    for name, tree in trees.items():
+        tree["label"] = " / ".join(filter(None, labels.get(name, (name,))))
+    return figures, trees
+
+
+def _metrics(url: str) -> dict[str, Any]:
+    """Return a server's metrics by name, counters and gauges only. Raises: ValueError, OSError."""
+    from urllib.error import HTTPError, URLError
+    from urllib.request import urlopen
+
+    if not url.startswith(("http://", "https://")):
+        raise ValueError(f"{url} is no server of ours; stats needs a directory or http://host:port")
+    try:
+        with urlopen(f"{url.rstrip('/')}/metrics", timeout=10) as reply:
+            text = reply.read().decode()
+    except HTTPError as problem:
+        raise ValueError(
+            f"{url} offers no metrics ({problem.code}): start it with dynalsm serve --metrics"
+        ) from None
+    except URLError as problem:
+        raise ValueError(f"{url} cannot be reached: {problem.reason}") from None
+    figures = {}
+    for line in text.splitlines():
+        name, _, value = line.rpartition(" ")
+        if name and not line.startswith("#") and "_bucket" not in name and "_created" not in name:
+            number = float(value)
+            figures[name] = int(number) if number.is_integer() else number
+    return figures
+
+
+def _tree_grid(trees: dict[str, Any]) -> Any:
+    return output.grid(
         ("Tree", "Partitions", "On disk", "In memory", "Entries"),
         [
             (
-                " / ".join(filter(None, labels.get(name, (name,)))),
+                tree["label"],
                 tree["partitions"],
                 output.size_text(tree["disk_bytes"]),
                 output.size_text(tree["memtable_bytes"]),
                 tree["entries"],
             )
-            for name, tree in trees.items()
+            for tree in trees.values()
         ],
     )
+
+
+def _watch(path: str, json: bool, interval_seconds: float) -> None:
+    """Print figures with their change per second until Ctrl-C."""
+    from rich.console import Group
+    from rich.live import Live
+
+    before: dict[str, Any] = {}
+    looked = time.monotonic()
+    with Live(console=output.console, auto_refresh=False, screen=False) as live:
+        try:
+            while True:
+                figures, trees = _look(path)
+                now = time.monotonic()
+                flat = dict(_flat(figures))
+                if json:
+                    output.print_json(figures | ({"trees": trees} if trees else {}))
+                    sys.stdout.flush()
+                else:
+                    rows = _with_rates(flat, before, now - looked)
+                    shown = [output.grid(("Figure", "Value", "Per second"), rows)]
+                    live.update(
+                        Group(*shown, *([_tree_grid(trees)] if trees else [])), refresh=True
+                    )
+                before, looked = flat, now
+                time.sleep(interval_seconds)
+        except KeyboardInterrupt:
+            return
+
+
+def _with_rates(
+    flat: dict[str, Any], before: dict[str, Any], seconds: float
+) -> list[tuple[str, Any, str]]:
+    rows = []
+    for name, value in flat.items():
+        rate = ""
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if is_number and isinstance(before.get(name), (int, float)) and value != before[name]:
+            rate = f"{(value - before[name]) / seconds:+,.1f}"
+        rows.append((name, value, rate))
+    return rows
 
 
 def compact(path: DirectoryArgument) -> None:

@@ -72,7 +72,7 @@ def tables(
     with open_for_reading(path) as database:
         if table is not None:
             description = database.client.describe_table(TableName=table)["Table"]
-            output.print_json(description) if json else _print_description(description)
+            output.print_json(description) if json else print_description(description)
             return
         described = [
             database.client.describe_table(TableName=each.name)["Table"] for each in database.tables
@@ -87,7 +87,7 @@ def tables(
                 (
                     one["TableName"],
                     one["TableStatus"],
-                    _key_text(one["KeySchema"]),
+                    key_text(one["KeySchema"]),
                     ", ".join(index["IndexName"] for index in _indexes(one)),
                     int(one["ItemCount"]),
                     output.size_text(one["TableSizeBytes"]),
@@ -131,8 +131,8 @@ def put(
     count = 0
     try:
         with open_for_writing(path) as database:
-            write = _put_typed if typed else _put_plain
-            for chunk in _chunks(objects_of(item), PUT_ITEMS):
+            write = _put_typed if typed else put_plain
+            for chunk in chunks(objects_of(item), PUT_ITEMS):
                 for written in write(database, table, chunk):
                     count += written
     finally:
@@ -142,13 +142,13 @@ def put(
 
 def _put_typed(database: Database, table: str, chunk: list[Located]) -> Iterator[int]:
     for where, item in chunk:
-        with _at(where):
+        with at(where):
             database.call("PutItem", {"TableName": table, "Item": item}, _form(True))
         yield 1
 
 
-def _put_plain(database: Database, table: str, chunk: list[Located]) -> Iterator[int]:
-    """Write items together; where that is refused, one by one, to find the one that is wrong."""
+def put_plain(database: Database, table: str, chunk: list[Located]) -> Iterator[int]:
+    """Write items together, yielding how many; where that is refused, one by one, to find which."""
     from dynalsm import errors
 
     target = database.Table(table)
@@ -158,7 +158,7 @@ def _put_plain(database: Database, table: str, chunk: list[Located]) -> Iterator
                 batch.put_item(Item=item)
     except (errors.ValidationException, ValueError):
         for where, item in chunk:
-            with _at(where):
+            with at(where):
                 target.put_item(Item=item)
             yield 1
     else:
@@ -166,7 +166,7 @@ def _put_plain(database: Database, table: str, chunk: list[Located]) -> Iterator
 
 
 @contextmanager
-def _at(where: str) -> Iterator[None]:
+def at(where: str) -> Iterator[None]:
     """Name the place of an item that is refused."""
     from dynalsm import errors
     from dynalsm.cli.failures import one_line
@@ -179,7 +179,7 @@ def _at(where: str) -> Iterator[None]:
         raise ValueError(f"{where}: {one_line(problem)}") from problem
 
 
-def _chunks(found: Iterator[Located], size: int) -> Iterator[list[Located]]:
+def chunks(found: Iterator[Located], size: int) -> Iterator[list[Located]]:
     """Cut into lists; what was read before a line that is wrong is handed out first."""
     chunk: list[Located] = []
     try:
@@ -348,11 +348,13 @@ def _indexes(description: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _key_text(schema: list[dict[str, str]]) -> str:
+def key_text(schema: list[dict[str, str]]) -> str:
+    """Return the key attributes' names as one text."""
     return " + ".join(element["AttributeName"] for element in schema)
 
 
-def _print_description(description: dict[str, Any]) -> None:
+def print_description(description: dict[str, Any]) -> None:
+    """Show a table with its indexes, for people."""
     types = {
         one["AttributeName"]: one["AttributeType"] for one in description["AttributeDefinitions"]
     }

@@ -40,17 +40,22 @@ def number_text(value: Decimal) -> str:
 
 def print_grid(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str = "") -> None:
     """Print a table for people; numbers stand on the right."""
+    console.print(grid(columns, rows, title))
+
+
+def grid(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str = "") -> Grid:
+    """Return a table for people; numbers stand on the right."""
     rows = [list(row) for row in rows]
-    grid = Grid(title=title or None, title_justify="left", header_style="bold")
+    made = Grid(title=title or None, title_justify="left", header_style="bold")
     for position, column in enumerate(columns):
         cells = [row[position] for row in rows]
         is_number = bool(cells) and all(
             isinstance(cell, (int, float, Decimal)) and not isinstance(cell, bool) for cell in cells
         )
-        grid.add_column(column, justify="right" if is_number else "left", overflow="fold")
+        made.add_column(column, justify="right" if is_number else "left", overflow="fold")
     for row in rows:
-        grid.add_row(*(cell_text(cell) for cell in row))
-    console.print(grid)
+        made.add_row(*(cell_text(cell) for cell in row))
+    return made
 
 
 def print_items(items: Sequence[dict[str, Any]], first: Sequence[str], title: str = "") -> None:

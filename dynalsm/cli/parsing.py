@@ -59,15 +59,16 @@ def objects_of(source: str) -> Iterator[tuple[str, dict[str, Any]]]:
     Raises: ValueError, OSError.
     """
     if source == "-":
-        yield from _objects_of_lines("stdin", sys.stdin.buffer)
+        yield from objects_of_lines("stdin", sys.stdin.buffer)
     elif source.startswith("@"):
         with Path(source[1:]).open("rb") as lines:
-            yield from _objects_of_lines(source[1:], lines)
+            yield from objects_of_lines(source[1:], lines)
     else:
         yield "item", parse_object(source, "item")
 
 
-def _objects_of_lines(name: str, lines: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+def objects_of_lines(name: str, lines: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield (where it stands, object) of lines of bytes; `name` is what they come from."""
     for number, line in enumerate(lines, 1):
         where = f"{name} line {number}"
         try:

@@ -1,7 +1,7 @@
-"""Commands that move whole tables: backup, restore, recovery, export, import.
+"""Commands that keep and bring back whole tables: backup, restore, recovery.
 
-PATH is a database directory; `backup`, `restore` of a backup and `recovery` also take the URL of an
-endpoint. A directory must not be open elsewhere: with a server on it, give the server's URL.
+PATH is a database directory or the URL of an endpoint. A directory must not be open elsewhere: with
+a server on it, give the server's URL.
 """
 
 from __future__ import annotations
@@ -15,25 +15,20 @@ import typer
 
 from dynalsm.cli import output
 from dynalsm.cli.data import JsonOption, PathArgument, TableArgument, open_for_writing
-from dynalsm.cli.failures import check_directory, check_parent
 
 if TYPE_CHECKING:
     from dynalsm.database import Database
 
-DirectoryArgument = Annotated[str, typer.Argument(help="Database directory.")]
 TimeOption = Annotated[
     str | None, typer.Option(help="A moment: 2026-10-05T14:23:11 (UTC if nothing is said).")
 ]
-EXTENSIONS = {".json": "DYNAMODB_JSON", ".jsonl": "DYNAMODB_JSON", ".ion": "ION", ".csv": "CSV"}
-COMPRESSIONS = {".gz": "GZIP", ".zst": "ZSTD", ".zstd": "ZSTD"}
 POLL_SECONDS = 0.1
 
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    for command in (backup, restore, recovery, export):
+    for command in (backup, restore, recovery):
         app.command()(command)
-    app.command("import")(import_)
 
 
 def backup(
@@ -135,7 +130,7 @@ def restore(
 
             _wait_for_job(restores.from_file(database, str(Path(source).resolve()), target))
         else:
-            moment = {"UseLatestRestorableTime": True} if at is None else _moment(at)
+            moment = {"UseLatestRestorableTime": True} if at is None else moment_of(at)
             database.client.restore_table_to_point_in_time(
                 SourceTableName=source, TargetTableName=target, **moment
             )
@@ -167,7 +162,8 @@ def _wait_for_job(job: Any) -> None:
         raise job.error
 
 
-def _moment(text: str) -> dict[str, Any]:
+def moment_of(text: str) -> dict[str, Any]:
+    """Return RestoreDateTime of a moment as people write it. Raises: ValueError."""
     moment = datetime.fromisoformat(text)
     return {"RestoreDateTime": moment if moment.tzinfo else moment.replace(tzinfo=UTC)}
 
@@ -196,115 +192,3 @@ def recovery(
         earliest, latest = shown["EarliestRestorableDateTime"], shown["LatestRestorableDateTime"]
         text += f", from {earliest:%Y-%m-%d %H:%M:%S} to {latest:%Y-%m-%d %H:%M:%S}"
     output.console.print(text)
-
-
-def export(
-    path: DirectoryArgument,
-    table: TableArgument,
-    directory: Annotated[Path, typer.Argument(help="Where to; made when missing.")],
-    format_: Annotated[str, typer.Option("--format", help="json or ion.")] = "json",
-    at: TimeOption = None,
-) -> None:
-    """Write a table as files in the layout of DynamoDB's exports."""
-    import dynalsm
-    from dynalsm.model import exports, pitr
-    from dynalsm.model.buckets import Bucket
-
-    kinds = {"json": "DYNAMODB_JSON", "ion": "ION"}
-    if format_ not in kinds:
-        raise ValueError(f"--format is json or ion, not {format_}")
-    directory.mkdir(parents=True, exist_ok=True)
-    moment = None if at is None else _moment(at)["RestoreDateTime"].timestamp()
-    check_directory(path, "export")
-    with dynalsm.open(path, create=False) as database:
-        handle = database.catalog.get(table)
-        if handle is None:
-            raise ValueError(f"there is no table {table}")
-        bucket = Bucket(str(directory.resolve()))
-        try:
-            totals = exports.write_now(database, handle, bucket, kinds[format_], moment)
-        except pitr.NotRestorable:
-            raise ValueError(f"{table} at {at}: point-in-time recovery does not reach it") from None
-    output.console.print(f"{totals.items:,} items, {directory / totals.manifest}", soft_wrap=True)
-
-
-def import_(
-    path: Annotated[str, typer.Argument(help="Database directory; made when missing.")],
-    table: Annotated[str, typer.Argument(help="Name of the new table.")],
-    source: Annotated[Path, typer.Argument(help="A file, or a directory such as of an export.")],
-    key: Annotated[
-        list[str], typer.Option(help="Key attribute and type, pk:S; twice with a sort key.")
-    ],
-    format_: Annotated[
-        str | None, typer.Option("--format", help="json, ion or csv; by default seen from names.")
-    ] = None,
-    compression: Annotated[
-        str | None, typer.Option(help="none, gzip or zstd; by default seen from names.")
-    ] = None,
-    delimiter: Annotated[str | None, typer.Option(help="Of CSV; by default a comma.")] = None,
-    header: Annotated[str | None, typer.Option(help="Of CSV without one: a,b,c.")] = None,
-) -> None:
-    """Make a new table of files: DynamoDB JSON, Ion or CSV; plain, gzip or zstd."""
-    import dynalsm
-
-    check_directory(path, "import")
-    check_parent(path)
-    source = source.resolve(strict=True)
-    found_format, found_compression = _seen(source)
-    kind = EXTENSIONS.get(f".{format_}") if format_ else found_format
-    if kind is None:
-        raise ValueError("say --format: json, ion or csv")
-    csv = {"Delimiter": delimiter, "HeaderList": header.split(",") if header else None}
-    csv = {name: value for name, value in csv.items() if value is not None}
-    bucket, prefix = (source, "") if source.is_dir() else (source.parent, source.name)
-    with dynalsm.open(path, bucket_root=str(bucket.parent)) as database:
-        reply = database.client.import_table(
-            S3BucketSource={"S3Bucket": bucket.name, "S3KeyPrefix": prefix},
-            InputFormat=kind,
-            InputCompressionType=(compression or found_compression).upper(),
-            TableCreationParameters=_creation(table, key),
-            **({"InputFormatOptions": {"Csv": csv}} if csv else {}),
-        )
-        described = reply["ImportTableDescription"]
-        with output.console.status("importing"):
-            while described["ImportStatus"] == "IN_PROGRESS":
-                time.sleep(POLL_SECONDS)
-                reply = database.client.describe_import(ImportArn=described["ImportArn"])
-                described = reply["ImportTableDescription"]
-    output.console.print(f"{table}: {int(described['ImportedItemCount']):,} items imported")
-    if described["ImportStatus"] != "COMPLETED":
-        output.fail(
-            f"{described['FailureMessage']} ({int(described['ErrorCount']):,} errors; see "
-            f"{described['CloudWatchLogGroupArn']})"
-        )
-        raise typer.Exit(1)
-
-
-def _seen(source: Path) -> tuple[str | None, str]:
-    """Return (format, compression) as the names of files tell them."""
-    files = [source] if source.is_file() else sorted(source.rglob("*"))
-    skipped = ("manifest-", "_started")
-    for file in files:
-        if not file.is_file() or file.name.startswith(skipped):
-            continue
-        compression = COMPRESSIONS.get(file.suffix.lower())
-        name = file.with_suffix("") if compression else file
-        return EXTENSIONS.get(name.suffix.lower()), compression or "NONE"
-    return None, "NONE"
-
-
-def _creation(table: str, key: list[str]) -> dict[str, Any]:
-    parts = [part.rpartition(":") for part in key]
-    if not 1 <= len(parts) <= 2 or any(kind not in ("S", "N", "B") for _, _, kind in parts):
-        raise ValueError("--key is an attribute and its type, such as pk:S; at most twice")
-    return {
-        "TableName": table,
-        "AttributeDefinitions": [
-            {"AttributeName": name, "AttributeType": kind} for name, _, kind in parts
-        ],
-        "KeySchema": [
-            {"AttributeName": name, "KeyType": role}
-            for (name, _, _), role in zip(parts, ("HASH", "RANGE"), strict=False)
-        ],
-        "BillingMode": "PAY_PER_REQUEST",
-    }

@@ -20,7 +20,7 @@ import base64
 import hashlib
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -249,7 +249,13 @@ class _DataFile:
 
 
 def _write_lines(
-    bucket: Bucket, folder: str, export_id: str, extension: str, lines: Iterator[Line], job: Job
+    bucket: Bucket,
+    folder: str,
+    export_id: str,
+    extension: str,
+    lines: Iterator[Line],
+    job: Job,
+    tell: Callable[[int], None] | None,
 ) -> tuple[list[dict[str, Any]], int, int]:
     """Write the data files; returns (lines of the manifest, items, bytes)."""
     manifest = []
@@ -265,6 +271,8 @@ def _write_lines(
             pending_bytes += len(line.text)
             if pending_bytes >= BLOCK_BYTES:
                 job.check()
+                if tell is not None:
+                    tell(items)
                 file.add(pending)
                 pending, pending_bytes = [], 0
                 if file.text_bytes >= FILE_BYTES:
@@ -292,7 +300,12 @@ def _write_manifest(bucket: Bucket, folder: str, name: str, content: bytes) -> N
 
 
 def write(
-    database: Any, handle: TableHandle, bucket: Bucket, record: dict[str, Any], job: Job
+    database: Any,
+    handle: TableHandle,
+    bucket: Bucket,
+    record: dict[str, Any],
+    job: Job,
+    tell: Callable[[int], None] | None = None,
 ) -> Totals:
     """Write everything an export consists of; `record` as in the catalog."""
     export_id = record["arn"].rpartition("/")[2]
@@ -303,7 +316,7 @@ def write(
     data = f"{folder}/data" if is_full else joined(record["prefix"], "AWSDynamoDB/data")
     with _lines(database, handle, record, writer, job) as lines:
         entries, items, size_bytes = _write_lines(
-            bucket, data, export_id, writer.EXTENSION, lines, job
+            bucket, data, export_id, writer.EXTENSION, lines, job, tell
         )
     listed = b"".join(orjson.dumps(entry) + b"\n" for entry in entries)
     _write_manifest(bucket, folder, "manifest-files", listed)
@@ -382,10 +395,12 @@ def write_now(
     bucket: Bucket,
     kind: str,
     moment: float | None = None,
+    tell: Callable[[int], None] | None = None,
 ) -> Totals:
     """Write a full export while the caller waits; no record is kept of it.
 
-    Without a moment it is of now, and the table needs no point-in-time recovery.
+    Without a moment it is of now, and the table needs no point-in-time recovery. `tell` is called
+    now and then with how many items are written.
     Raises: pitr.NotRestorable.
     """
     now = database.settings.clock()
@@ -403,9 +418,9 @@ def write_now(
     if moment is not None:
         pitr.settle(database)
         record["seqno"] = pitr.seqno_at(database, handle, moment)
-        return write(database, handle, bucket, record, job)
+        return write(database, handle, bucket, record, job, tell)
     with database.engine.snapshot() as job.held:
-        return write(database, handle, bucket, record, job)
+        return write(database, handle, bucket, record, job, tell)
 
 
 def _run(database: Any, job: Job) -> None:

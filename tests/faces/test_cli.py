@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 import dynalsm
-from dynalsm.cli import output
+from dynalsm.cli import admin, output
 from dynalsm.cli.app import run
 from tests.faces.conftest import MUSIC, fill
-from tests.support.processes import run_cli
+from tests.support.processes import ServeProcess, environment, run_cli
 
 
 @pytest.fixture
@@ -127,6 +130,41 @@ def test_the_directory(cli, path: Path) -> None:  # type: ignore[no-untyped-def]
     assert "last_seqno" in cli("stats", path, "--json").lines[0]
     assert cli("compact", path).code == 0
     assert len(cli("scan", path, "Music", "--json").lines) == 5
+
+
+def test_stats_of_a_running_server_and_again_and_again(path: Path) -> None:
+    pytest.importorskip("prometheus_client")
+    with ServeProcess(path) as server:
+        figures = json.loads(run_cli("stats", server.url, "--json").stdout)
+        assert any(name.startswith("dynalsm_") for name in figures)
+        for place in (server.url, str(path)):
+            watching = subprocess.Popen(
+                [sys.executable, "-m", "dynalsm", "stats", place, "--watch", "--json",
+                 "--interval", "0.1"],
+                stdout=subprocess.PIPE, text=True, env=environment(),
+            )  # fmt: skip
+            assert watching.stdout is not None
+            looks = [json.loads(watching.stdout.readline()) for _ in range(2)]
+            watching.send_signal(signal.SIGINT)
+            assert watching.wait(30) == 0
+            watching.stdout.close()
+            assert looks[0].keys() == looks[1].keys()
+    with ServeProcess(path, "--no-metrics") as server:
+        refused = run_cli("stats", server.url)
+    assert refused.returncode == 1
+    assert "offers no metrics (404): start it with dynalsm serve --metrics" in refused.stderr
+
+
+def test_rates_of_what_changed() -> None:
+    rows = admin._with_rates({"a": 30, "b": "x", "c": 5, "new": 1}, {"a": 10, "b": "x", "c": 5}, 2)
+    assert rows == [("a", 30, "+10.0"), ("b", "x", ""), ("c", 5, ""), ("new", 1, "")]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_for_shells(shell: str) -> None:
+    shown = run_cli("--show-completion", shell)
+    assert shown.returncode == 0, shown.stderr
+    assert "_DYNALSM_COMPLETE" in shown.stdout
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
 @pytest.mark.parametrize(
     ("command", "complaint"),
     [
-        ("stats", "is an address; stats needs a database directory; GET /metrics"),
+        ("stats", "http://127.0.0.1:1 cannot be reached: [Errno 111] Connection refused"),
         ("compact", "is an address; compact needs a database directory"),
     ],
 )

@@ -108,7 +108,8 @@ def test_export_and_import(path: Path, cli: Any, kind: str) -> None:
     cli("import", path.parent / "new.db", "Music", file, *keys)
     assert items(path.parent / "new.db", "Music") == items(path, "Music")
     assert "there is no table Nope" in cli("export", path, "Nope", out, code=1)
-    assert "--format is json or ion" in cli("export", path, "Music", out, "--format", "x", code=1)
+    refused = cli("export", path, "Music", out, "--format", "x", code=1)
+    assert "--format is json, ion, lines, csv, parquet, not x" in refused
 
 
 def test_import_of_csv(path: Path, cli: Any) -> None:
@@ -118,6 +119,7 @@ def test_import_of_csv(path: Path, cli: Any) -> None:
     printed = cli(*arguments, "--header", "a,n,t", "--delimiter", ";", code=1)
     assert "1 items imported" in printed
     assert "1 errors" in printed
+    assert "songs.csv record 2: " in printed
     assert items(path, "Songs") == [{"a": "A", "n": 1, "t": "x"}]
     assert "--key is an attribute and its type" in cli(
         "import", path, "More", file, "--key", "a", code=1
