@@ -144,6 +144,7 @@ class _Catalog:
     """The tables of a moment, with trees that show it."""
 
     pending: Mapping[str, Any] = MappingProxyType({})  # no table is being made here
+    deleting: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, handles: list[Any], catalog: Any, pinned: EngineSnapshot) -> None:
         self._catalog = catalog

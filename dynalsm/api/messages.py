@@ -55,6 +55,11 @@ def being_created(name: str) -> str:
     return f"{IN_USE}Table is being created: {name}"
 
 
+def being_deleted(name: str) -> str:
+    """Control plane: a table that is shown as being deleted."""
+    return f"{IN_USE}Table is being deleted: {name}"
+
+
 def table_not_found(name: str) -> str:
     """Control plane: an unknown table."""
     return f"{NOT_FOUND}: Table: {name} not found"

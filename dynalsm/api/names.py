@@ -42,6 +42,8 @@ def control_table(database: Any, text: str) -> TableHandle:
     if table is None:
         if is_pending:
             raise errors.API_ERRORS["ResourceInUseException"](messages.being_created(name))
+        if name in database.catalog.deleting:
+            raise errors.API_ERRORS["ResourceInUseException"](messages.being_deleted(name))
         message = messages.table_not_found(name)
         raise errors.API_ERRORS["ResourceNotFoundException"](message)
     return table

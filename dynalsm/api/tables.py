@@ -2,13 +2,15 @@
 
 Control-plane calls hold the catalog's mutex while they check and change, so two of them never
 interleave. A table is ready when CreateTable returns; its reply says CREATING, as AWS's does, and
-the next DescribeTable says ACTIVE, so both waiters and plain scripts work.
+the next DescribeTable says ACTIVE, so both waiters and plain scripts work. With
+`table_delay_seconds` it stays CREATING so long, and a deleted one DELETING, for tests of waiters.
 """
 
 from __future__ import annotations
 
 import uuid
 from bisect import bisect_right
+from collections.abc import Callable
 from typing import Any
 
 from dynalsm import errors, limits
@@ -32,6 +34,9 @@ def create_table(database: Any, request: Request, _form: Any) -> Reply:
         if view is not None:
             schema = streams.with_stream(catalog, schema, view)
         handle = catalog.create(schema)
+        if settings.table_delay_seconds > 0:
+            catalog.hide(handle)
+            _later(database, lambda: catalog.show(handle))
     return {"TableDescription": describe.table_description(handle, settings.clock(), CREATING)}
 
 
@@ -43,6 +48,9 @@ def describe_table(database: Any, request: Request, _form: Any) -> Reply:
     pending = database.catalog.pending.get(name)
     if pending is not None:
         return {"Table": describe.table_description(pending, now, CREATING)}
+    deleted = database.catalog.deleting.get(name)
+    if deleted is not None:
+        return {"Table": describe.deleted_description(deleted, now)}
     handle = names.control_table(database, request["TableName"])
     return {"Table": describe.table_description(handle, now)}
 
@@ -61,6 +69,11 @@ def delete_table(database: Any, request: Request, _form: Any) -> Reply:
 
     catalog = database.catalog
     with catalog.mutex:
+        deleted = catalog.deleting.get(names.plain_name(database.settings, request["TableName"]))
+        if deleted is not None:  # to delete it again is no error
+            return {
+                "TableDescription": describe.deleted_description(deleted, database.settings.clock())
+            }
         handle = names.control_table(database, request["TableName"])
         if handle.schema.deletion_protection:
             table_checks.fail(
@@ -78,13 +91,17 @@ def delete_table(database: Any, request: Request, _form: Any) -> Reply:
             )
         handle = catalog.drop(handle.name, lambda last: deletion.keep(database, last))
         deletion.forget(database, handle)
+        if database.settings.table_delay_seconds > 0:
+            catalog.keep_deleted(handle)
+            _later(database, lambda: catalog.forget_deleted(handle))
     return {"TableDescription": describe.deleted_description(handle, database.settings.clock())}
 
 
 @operation("ListTables")
 def list_tables(database: Any, request: Request, _form: Any) -> Reply:
     """List table names in order, a page at a time."""
-    found = sorted({*database.catalog.names(), *database.catalog.pending})
+    catalog = database.catalog
+    found = sorted({*catalog.names(), *catalog.pending, *catalog.deleting})
     start = request.get("ExclusiveStartTableName")
     first = 0 if start is None else bisect_right(found, names.plain_name(database.settings, start))
     limit = request.get("Limit") or limits.LIST_TABLES_MAX
@@ -140,7 +157,7 @@ def schema_of(request: Request, settings: Settings) -> TableSchema:
 
 def refuse_existing(database: Any, name: str) -> None:
     """Refuse a name that is taken, and one table too many. REQUIRES: the catalog's mutex."""
-    if database.catalog.get(name) is not None:
+    if database.catalog.get(name) is not None or name in database.catalog.deleting:
         raise errors.API_ERRORS["ResourceInUseException"](f"Table already exists: {name}")
     if name in database.catalog.pending:
         raise errors.API_ERRORS["ResourceInUseException"](messages.being_created(name))
@@ -149,6 +166,17 @@ def refuse_existing(database: Any, name: str) -> None:
             "Subscriber limit exceeded: There is a limit of "
             f"{database.settings.limit_tables} tables per subscriber"
         )
+
+
+def _later(database: Any, change: Callable[[], None]) -> None:
+    """Make a change when the table delay is over, or at close()."""
+    seconds = database.settings.table_delay_seconds
+
+    def wait() -> None:
+        database.stopping.wait(seconds)
+        change()
+
+    database.spawn("table-delay", wait)
 
 
 def _has_moving_index(handle: TableHandle) -> bool:

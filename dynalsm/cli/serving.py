@@ -40,6 +40,13 @@ def parser() -> argparse.ArgumentParser:
     add("--durability", default="commit", help="commit, interval or os (%(default)s).")
     add("--region", default="us-east-1", help="The region in ARNs (%(default)s).")
     add("--enforce-throughput", action="store_true", help="Throttle provisioned tables.")
+    add(
+        "--table-delay",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="Keep tables CREATING and DELETING so long, to test waiters (%(default)s).",
+    )
     add("--bucket-root", help="Directory of the directories that stand in for S3 buckets.")
     return made
 
@@ -63,6 +70,8 @@ def serve(options: argparse.Namespace) -> None:
     check_parent(options.path)
     if not 0 <= options.port <= 65535:
         raise ServeError(f"there is no port {options.port}: give 0 to 65535")
+    if not 0 <= options.table_delay < float("inf"):
+        raise ServeError(f"--table-delay is a number of seconds from 0, not {options.table_delay}")
     verifier = Verifier(load_keys(options.auth)) if options.auth is not None else None
     check_host(options.host, verifier, options.allow_anonymous)
     if (options.tls_cert is None) != (options.tls_key is None):
@@ -75,6 +84,7 @@ def serve(options: argparse.Namespace) -> None:
         endpoint=f"{options.host}:{options.port}",
         enforce_throughput=options.enforce_throughput,
         bucket_root=options.bucket_root,
+        table_delay_seconds=options.table_delay,
     ) as database:
         run_server(
             database,

@@ -74,8 +74,11 @@ class Catalog:
         self._logs_by_name: dict[tuple[str, str], ChangelogRecord] = {}
         # Guarded by mutex; None until there is a vector index.
         self._vector_memory: VectorMemory | None = None
-        # Tables that are being restored or imported (model/new_tables.py). Replaced, as above.
+        # Tables that are being restored or imported (model/new_tables.py), or that are shown as
+        # being created for a while. Replaced, as above.
         self.pending: dict[str, TableHandle] = {}
+        # Tables that are gone, and shown as being deleted for a while. Replaced, as above.
+        self.deleting: dict[str, TableHandle] = {}
         if CATALOG_TREE in engine.tree_names():
             self.tree = engine.tree(CATALOG_TREE)
         else:
@@ -155,6 +158,32 @@ class Catalog:
             self._end_pending(handle.name)
             for name, _ in _tree_names(handle.schema):
                 self._forget_tree(name)
+
+    def hide(self, handle: TableHandle) -> None:
+        """Show a new table as being created until show(); a new open shows it at once."""
+        with self.mutex:
+            self.pending = {**self.pending, handle.name: handle}
+            self._tables = {
+                key: value for key, value in self._tables.items() if value is not handle
+            }
+
+    def show(self, handle: TableHandle) -> None:
+        """End hide()."""
+        with self.mutex:
+            self._tables = {**self._tables, handle.name: handle}
+            self._end_pending(handle.name)
+
+    def keep_deleted(self, handle: TableHandle) -> None:
+        """Show a dropped table as being deleted until forget_deleted()."""
+        with self.mutex:
+            self.deleting = {**self.deleting, handle.name: handle}
+
+    def forget_deleted(self, handle: TableHandle) -> None:
+        """End keep_deleted()."""
+        with self.mutex:
+            self.deleting = {
+                key: value for key, value in self.deleting.items() if value is not handle
+            }
 
     def _end_pending(self, name: str) -> None:
         self.pending = {key: value for key, value in self.pending.items() if key != name}

@@ -27,6 +27,8 @@ class Settings:
     clock: Callable[[], float] = time.time
     # Whether provisioned tables throttle.
     enforce_throughput: bool = False
+    # Tables are shown as CREATING and DELETING so long, so that waiters can be tested; 0: never.
+    table_delay_seconds: float = 0.0
     # host:port that DescribeEndpoints answers.
     endpoint: str = ""
 

@@ -138,6 +138,7 @@ def test_signatures_are_checked_against_the_key_file(tmp_path: Path) -> None:
         (("--auth", "missing.json"), "cannot read missing.json"),
         (("--tls-cert", "x.pem"), "https needs both --tls-cert and --tls-key"),
         (("--tls-cert", "x.pem", "--tls-key", "y.pem"), "cannot use the certificate x.pem"),
+        (("--table-delay", "-1"), "--table-delay is a number of seconds from 0"),
         (("--durability", "fast"), "durability is one of commit, interval, os"),
         (("--host", "192.0.2.1", "--allow-anonymous"), "192.0.2.1 is no address of this machine"),
     ],
@@ -149,3 +150,17 @@ def test_wrong_options_give_one_clear_line(
     assert refused.returncode == 1
     assert complaint in refused.stderr
     assert len(refused.stderr.strip().splitlines()) == 1
+
+
+def test_tables_stay_creating_and_deleting_for_a_while(tmp_path: Path) -> None:
+    with ServeProcess(tmp_path / "shop.db", "--table-delay", "0.4") as server:
+        tables = resource(server.url)
+        client = tables.meta.client
+        config = {"Delay": 0.05, "MaxAttempts": 100}
+        table = tables.create_table(**MUSIC)
+        assert client.describe_table(TableName="Music")["Table"]["TableStatus"] == "CREATING"
+        client.get_waiter("table_exists").wait(TableName="Music", WaiterConfig=config)
+        fill(table, 1)
+        table.delete()
+        assert client.describe_table(TableName="Music")["Table"]["TableStatus"] == "DELETING"
+        client.get_waiter("table_not_exists").wait(TableName="Music", WaiterConfig=config)
