@@ -42,6 +42,7 @@ from dynalsm._core.cache cimport (
     cache_drop_file,
     cache_find,
     cache_free,
+    cache_reserve,
     cache_set_capacity,
     cache_stats,
 )
@@ -320,6 +321,9 @@ cdef class BlockCache:
 
     def set_capacity(self, uint64_t capacity_bytes):
         cache_set_capacity(self.cache, capacity_bytes)
+
+    def reserve(self, uint64_t size):
+        cache_reserve(self.cache, size)
 
     def charge(self, long long size):
         cache_charge(self.cache, size)

@@ -58,6 +58,7 @@ cdef struct EngineCore:
     pthread_mutex_t commit_mutex
     uint64_t last_seqno
     uint64_t mutable_bytes   # of all active memtables
+    uint64_t reserve_at      # mutable_bytes at which the cache is next asked for room
     uint64_t next_file       # atomic: numbers of logs, tables and manifests
     TreeCore** trees         # by tree id; NULL: no such tree. Replaced under the commit mutex
     uint64_t tree_capacity
@@ -143,3 +144,5 @@ cdef int rotate_locked(EngineCore* core, Failure* failure) noexcept nogil
 cdef int wait_durable(EngineCore* core, uint64_t seqno, Failure* failure) noexcept nogil
 # Makes all logs durable, with their names and headers, whether anybody waits for them or not.
 cdef int core_sync(EngineCore* core, Failure* failure) noexcept nogil
+# Tells the cache what the memtables take of the budget. Any thread, no mutex held but the commit's.
+cdef void core_reserve(EngineCore* core) noexcept nogil

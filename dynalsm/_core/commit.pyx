@@ -4,6 +4,7 @@ from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memmove
 
+from dynalsm._core.cache cimport cache_reserve
 from dynalsm._core.coding cimport Slice, get_varint, put_u64_be, slice_of
 from dynalsm._core.files cimport directory_sync
 from dynalsm._core.hashing cimport hash64
@@ -57,6 +58,7 @@ from dynalsm._core.wal cimport Wal, wal_append, wal_close, wal_create, wal_sync
 cdef enum:
     SLEEP_QUANTUM_NS = 500000            # pacing sleeps are not shorter: the kernel rounds up
     STALL_POLL_NS = 200000000            # a stalled writer looks again at least so often
+    RESERVE_BYTES = 256 << 10            # memtables ask the cache for room in such steps
 
 
 cdef EngineCore* core_create() noexcept nogil:
@@ -206,7 +208,7 @@ cdef int apply_entry(
     cdef int status, index
     if kind != KIND_RANGE_DELETE:
         partition = tree_route(tree, key)
-        table = active_memtable(partition, generation)
+        table = active_memtable(core, partition, generation)
         if table == NULL:
             return fail(failure, NO_MEMORY, "no memory for a memtable", NULL, -1, 0)
         before = table.size_bytes
@@ -218,7 +220,7 @@ cdef int apply_entry(
         # A range may span partitions: each gets it (its keys decide what it covers there).
         status = OK
         for index in range(tree.parts.count):
-            table = active_memtable(tree.parts.items[index], generation)
+            table = active_memtable(core, tree.parts.items[index], generation)
             if table == NULL:
                 status = NO_MEMORY
                 break
@@ -234,10 +236,16 @@ cdef int apply_entry(
     return OK
 
 
-cdef inline Memtable* active_memtable(Partition* partition, uint64_t generation) noexcept nogil:
+cdef inline Memtable* active_memtable(
+    EngineCore* core, Partition* partition, uint64_t generation
+) noexcept nogil:
     cdef Memtable* table = partition.active      # only commits replace it, and this is one
     if table == NULL:
         table = memtable_create(generation)
+        if table == NULL:
+            return NULL
+        # Never 0 while there is a memtable: what asks whether anything is in memory looks at it.
+        core.mutable_bytes += table.size_bytes
         pthread_mutex_lock(&partition.mutex)
         partition.active = table
         pthread_mutex_unlock(&partition.mutex)
@@ -392,11 +400,25 @@ cdef int commit(
         )
     if status == WRITE_FAILED:
         core_poison(core, failure)
+    if core.mutable_bytes >= core.reserve_at:
+        core_reserve(core)
     pace = atomic_load(&core.slowdown_ns_per_kib)
     if pace:
         core.slowdown_debt_ns += pace * size // 1024
     pthread_mutex_unlock(&core.commit_mutex)
     return status
+
+
+cdef void core_reserve(EngineCore* core) noexcept nogil:
+    cdef uint64_t bytes = core.mutable_bytes
+    cdef int index
+    core.reserve_at = bytes + RESERVE_BYTES
+    pthread_mutex_lock(&core.work_mutex)
+    for index in range(core.generation_count):
+        bytes += core.generations[index].bytes
+    pthread_mutex_unlock(&core.work_mutex)
+    # What will be there before the next step counts already.
+    cache_reserve(core.cache, bytes + RESERVE_BYTES)
 
 
 # -------------------------------------------------------------------------------------- rotation
@@ -430,6 +452,7 @@ cdef int rotate_locked(EngineCore* core, Failure* failure) noexcept nogil:
     core.generations[core.generation_count].bytes = core.mutable_bytes
     core.generation_count += 1
     core.mutable_bytes = 0
+    core.reserve_at = 0
     core.work_ticket += 1
     pthread_cond_broadcast(&core.work_wanted)
     pthread_mutex_unlock(&core.work_mutex)
@@ -493,7 +516,7 @@ cdef int wait_durable(EngineCore* core, uint64_t seqno, Failure* failure) noexce
 
 
 cdef int sync_locked(EngineCore* core, Failure* failure) noexcept nogil:
-    """Sync for everybody who waits. REQUIRES: the sync mutex, nobody syncing; gives up the mutex."""
+    """Sync for everybody who waits. REQUIRES: the sync mutex, which it gives up; nobody syncing."""
     cdef uint64_t reached = 0
     cdef int status
     core.is_syncing = True

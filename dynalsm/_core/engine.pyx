@@ -233,7 +233,8 @@ cdef class Engine:
         self.next_tree_id = 1
         self.next_partition_id = 1
         self.core.write_buffer_bytes = chosen["write_buffer_bytes"]
-        self.core.cache = cache_create(self.cache_bytes())
+        # All of the budget; memtables and resident indexes count against it.
+        self.core.cache = cache_create(max(chosen["memory_bytes"], 1 << 20))
         if self.core.cache == NULL:
             raise MemoryError()
         is_compressed = chosen["compression"] == "zstd"
@@ -245,11 +246,6 @@ cdef class Engine:
         self.partition_limit_bytes = chosen["partition_limit_bytes"]
         self.compaction_bytes_per_second = chosen["compaction_bytes_per_second"]
         table_set_descriptor_limit(chosen["max_open_files"])
-
-    def cache_bytes(self):
-        """What the block cache may use: the budget without two write buffers."""
-        budget = self.options["memory_bytes"] - 2 * self.options["write_buffer_bytes"]
-        return max(budget, self.options["memory_bytes"] // 8, 1 << 20)
 
     @property
     def closed(self):

@@ -38,6 +38,9 @@ cdef int file_map(
     int fd, const char* path, size_t size, void** base, Failure* failure
 ) noexcept nogil
 cdef void file_unmap(void* base, size_t size) noexcept nogil
+# Gives up whole pages of a mapping that were written and are not needed any more: the process does
+# not hold them any longer; the file's contents stay as written.
+cdef void file_map_release(void* base, size_t size) noexcept nogil
 # To be called instead of memcpy for a write through a mapping: passes the seam (recording, faults).
 cdef int file_map_write(
     void* base, const char* path, const void* data, size_t size, int64_t offset, Failure* failure

@@ -151,6 +151,8 @@ cdef extern from *:
     int c_rmdir "rmdir"(const char* path) nogil
     int c_access "access"(const char* path, int mode) nogil
     int c_munmap "munmap"(void* base, size_t size) nogil
+    int c_madvise "madvise"(void* base, size_t size, int advice) nogil
+    int MADV_DONTNEED
     int c_sync "dynalsm_sync"(int fd) nogil
     int c_allocate "dynalsm_allocate"(int fd, int64_t offset, int64_t size) nogil
     bint c_can_map "dynalsm_can_map"(int fd) nogil
@@ -354,6 +356,10 @@ cdef int file_map(
 cdef void file_unmap(void* base, size_t size) noexcept nogil:
     if base != NULL:
         c_munmap(base, size)
+
+
+cdef void file_map_release(void* base, size_t size) noexcept nogil:
+    c_madvise(base, size, MADV_DONTNEED)
 
 
 cdef int file_map_write(

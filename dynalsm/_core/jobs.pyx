@@ -24,6 +24,7 @@ from dynalsm._core.commit cimport (
     MAX_LOGS,
     EngineCore,
     core_poison,
+    core_reserve,
     core_sync,
     snapshot_list,
     wait_durable,
@@ -595,6 +596,7 @@ cdef int finish_generation(Engine engine, uint64_t log_number) except -1:
         pthread_cond_broadcast(&core.work_done)
         pthread_cond_broadcast(&core.work_wanted)
         pthread_mutex_unlock(&core.work_mutex)
+        core_reserve(core)
         pthread_mutex_lock(&core.sync_mutex)
         while core.is_syncing:           # a sync under way may be using the logs
             pthread_cond_wait(&core.sync_done, &core.sync_mutex)

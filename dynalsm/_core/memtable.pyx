@@ -4,6 +4,7 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memmove
 
 from dynalsm._core.coding cimport Slice, key_prefix, slice_compare, slice_of
+from dynalsm._core.pages cimport pages_give, pages_take
 from dynalsm._core.source cimport Source, SourceOps
 from dynalsm._core.status cimport END, NO_MEMORY, OK, Failure
 from dynalsm._core.sync cimport (
@@ -19,6 +20,7 @@ from dynalsm._core.sync cimport (
 cdef enum:
     FIRST_CHUNK_BYTES = 4096          # a memtable with a handful of entries stays small
     LAST_CHUNK_BYTES = 1 << 20
+    PAGES_BYTES = 64 << 10            # chunks from this size on come straight from the system
     FIRST_SLOTS = 64
 
 cdef uint64_t POINTER_MASK = (<uint64_t>1 << 48) - 1   # user-space addresses fit in 48 bits
@@ -26,6 +28,20 @@ cdef uint64_t POINTER_MASK = (<uint64_t>1 << 48) - 1   # user-space addresses fi
 
 cdef struct Chunk:
     Chunk* next
+    size_t size                       # with this header
+
+
+cdef inline Chunk* new_chunk(Memtable* table, size_t size) noexcept nogil:
+    """A chunk with so many bytes behind its header, in the memtable's list. NULL: no memory."""
+    cdef Chunk* chunk
+    size += sizeof(Chunk)
+    chunk = <Chunk*>(pages_take(size) if size >= PAGES_BYTES else malloc(size))
+    if chunk != NULL:
+        chunk.size = size
+        chunk.next = <Chunk*>table.chunks
+        table.chunks = chunk
+        table.size_bytes += size
+    return chunk
 
 
 # ---------------------------------------------------------------------------------------- arena
@@ -37,22 +53,17 @@ cdef void* arena_take(Memtable* table, size_t size) noexcept nogil:
     cdef void* result
     size = (size + 7) & ~<size_t>7
     if size > table.chunk_left:
+        while size > table.chunk_size // 4 and table.chunk_size < LAST_CHUNK_BYTES // 4:
+            table.chunk_size *= 2
         chunk_bytes = table.chunk_size
         if size > chunk_bytes // 4:
             # A big entry gets a chunk of its own; the current one stays open.
-            chunk = <Chunk*>malloc(sizeof(Chunk) + 8 + size)
-            if chunk == NULL:
-                return NULL
-            chunk.next = <Chunk*>table.chunks
-            table.chunks = chunk
-            table.size_bytes += size + sizeof(Chunk) + 8
-            return <uint8_t*>chunk + sizeof(Chunk)
-        chunk = <Chunk*>malloc(sizeof(Chunk) + chunk_bytes)
+            chunk = new_chunk(table, size)
+            return <uint8_t*>chunk + sizeof(Chunk) if chunk != NULL else NULL
+        chunk_bytes -= sizeof(Chunk)
+        chunk = new_chunk(table, chunk_bytes)
         if chunk == NULL:
             return NULL
-        chunk.next = <Chunk*>table.chunks
-        table.chunks = chunk
-        table.size_bytes += chunk_bytes + sizeof(Chunk)
         table.chunk = <uint8_t*>chunk + sizeof(Chunk)
         table.chunk_left = chunk_bytes
         if table.chunk_size < LAST_CHUNK_BYTES:
@@ -114,7 +125,10 @@ cdef void free_everything(Memtable* table) noexcept nogil:
     cdef Chunk* following
     while chunk != NULL:
         following = chunk.next
-        free(chunk)
+        if chunk.size >= PAGES_BYTES:
+            pages_give(chunk, chunk.size)
+        else:
+            free(chunk)
         chunk = following
     free(table.slots)
     range_list_free(&table.ranges)

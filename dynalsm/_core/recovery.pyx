@@ -173,7 +173,7 @@ cdef int start_log(
 
 
 cdef uint64_t begun_log(Engine engine) except 0:
-    """Make the current log's beginning durable. Returns: its number, to be noted in the manifest."""
+    """Make the current log's beginning durable. Returns: its number, for the manifest."""
     cdef Failure failure
     failure_clear(&failure)
     with nogil:

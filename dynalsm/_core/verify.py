@@ -1,9 +1,9 @@
-"""Verification of a whole directory: every byte is read, and everything is held against the manifest.
+"""Verification of a whole directory: every byte is read and held against the manifest.
 
 What is checked: CURRENT and the manifest; each table's footer, checksums, key order, block index,
 filter and counts, and that it is what the manifest says (size, identity, keys, sequence numbers,
-partition, level); that tables of one level below the first do not overlap; that every log is whole as
-far as it was durable, and continues the one before.
+partition, level); that tables of one level below the first do not overlap; that every log is whole
+as far as it was durable, and continues the one before.
 
 Thread safety: any thread, beside a writer in this process or another one. A table that goes away
 meanwhile (it was compacted) is not counted.
@@ -12,6 +12,7 @@ meanwhile (it was compacted) is not counted.
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -173,7 +174,7 @@ def overlaps(directory: str, state: State) -> list[Problem]:
                 Problem(
                     table_file(directory, after), f"it overlaps table {before[FILE]} of its level"
                 )
-                for before, after in zip(run, run[1:], strict=False)
+                for before, after in itertools.pairwise(run)
                 if after[SMALLEST] <= before[LARGEST]
             ]
     return problems
@@ -233,10 +234,11 @@ def check_logs(directory: str, state: State, report: Report) -> list[Problem]:
 def chain_problems(directory: str, state: State, logs: Iterable[wal.Log]) -> list[Problem]:
     """What an open would call damage between logs (docs/format-log.md, "Between logs")."""
     logs = list(logs)
+    home = os.path.join(directory, "wal")
     closed = state.closed[0] if state.closed else 0
     must_be = {state.last_log} if state.last_log >= state.log else set()
     if missing := must_be - {log.number for log in logs}:
-        path = log_path(os.path.join(directory, "wal"), missing.pop())
+        path = log_path(home, missing.pop())
         return [Problem(path, "the log is missing, or its beginning is")]
     last: wal.Log | None = None
     expected = state.flushed + 1
@@ -248,19 +250,19 @@ def chain_problems(directory: str, state: State, logs: Iterable[wal.Log]) -> lis
             or (is_next and (not log.previous_size or last.end >= log.previous_size))  # type: ignore[union-attr]
         )
         if not is_whole:
-            path = log_path(os.path.join(directory, "wal"), log.previous_number)
+            path = log_path(home, log.previous_number)
             offset = last.end if last is not None and is_next else None
             if state.last_log >= log.number or any(later.older_synced for later in logs[place:]):
                 what = "the log ends early" if is_next else "the log is missing"
                 return [Problem(path, f"{what}, although it was durable", offset)]
             return []  # behind a gap that was never durable: not part of what was promised
         if closed == log.number and not log.clean_end:
-            path = log_path(os.path.join(directory, "wal"), log.number)
+            path = log_path(home, log.number)
             return [Problem(path, "the log was closed cleanly and ends early", log.end)]
         for record in log.records:
             if record.first_seqno > expected:
                 what = f"commits {expected} to {record.first_seqno - 1} are missing"
-                return [Problem(log_path(os.path.join(directory, "wal"), log.number), what, record.offset)]
+                return [Problem(log_path(home, log.number), what, record.offset)]
             expected = max(expected, record.first_seqno + record.entries)
         last = log
     return []

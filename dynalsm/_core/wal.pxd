@@ -44,6 +44,7 @@ cdef struct Wal:
     uint64_t allocated       # the file reaches at least to here, its blocks reserved
     uint8_t* map             # NULL: pwrite mode
     uint64_t map_size
+    uint64_t released        # pages of the mapping before this are given up
     bint older_synced        # all older logs are durable: set by the engine
     bint preallocates        # the file system reserves blocks
     uint64_t dirty_end       # what a failed append may have left in [size, dirty_end); 0: nothing

@@ -1,4 +1,4 @@
-"""The block cache: budget, pins, the CLOCK, hints, and many threads."""
+"""The block cache: budget, pins, what stays and what goes, hints, and many threads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 
 from dynalsm._core._testing import BlockCache
 
-OVERHEAD = 128
+SLAB_MIN = 4096  # of a small cache
 
 
 def fill(cache: BlockCache, file_id: int, count: int, size: int = 1000) -> None:
@@ -36,7 +36,8 @@ def test_what_was_added_is_found() -> None:
     assert cache.find(1, 4097) is None
     assert cache.find(2, 4096) is None
     stats = cache.stats()
-    assert (stats["hits"], stats["misses"], stats["bytes"]) == (1, 2, 5 + OVERHEAD)
+    assert (stats["hits"], stats["misses"]) == (1, 2)
+    assert stats["bytes"] == (1 << 20) // 64  # one slab
 
 
 def test_a_second_add_gives_the_first_block() -> None:
@@ -44,22 +45,38 @@ def test_a_second_add_gives_the_first_block() -> None:
     first = cache.add(1, 0, b"first")
     second = cache.add(1, 0, b"other")
     assert second.data == b"first"
-    assert cache.stats()["bytes"] == 5 + OVERHEAD
     first.close()
     second.close()
 
 
 def test_stays_within_the_budget() -> None:
-    cache = BlockCache(100_000)
-    for i in range(1000):
+    cache = BlockCache(1 << 20)
+    for i in range(5000):
         cache.add(1, i, b"x" * 1000).close()
-        assert cache.stats()["bytes"] <= 100_000
-    assert cache.stats()["bytes"] > 100_000 - 2 * (1000 + OVERHEAD)
-    assert cache.stats()["evictions"] == 1000 - len(present(cache, 1, 1000))
+        assert cache.stats()["bytes"] <= 1 << 20
+    kept = present(cache, 1, 5000)
+    assert len(kept) > 900  # nearly all of the budget is used for blocks
+    assert max(range(5000)) in kept
+    assert cache.stats()["evictions"] == 5000 - len(kept)
+
+
+def test_blocks_of_all_sizes() -> None:
+    cache = BlockCache(1 << 20)
+    source = random.Random(3)
+    for i in range(3000):
+        size = source.choice([0, 1, 15, 16, 17, 100, 4096, 20_000, 100_000])
+        data = source.randbytes(size)
+        block = cache.add(1, i, data)
+        assert block.data == data
+        block.close()
+        again = cache.find(1, i)
+        assert again is not None and again.data == data
+        again.close()
+        assert cache.stats()["bytes"] <= 1 << 20
 
 
 def test_used_blocks_outlive_a_scan() -> None:
-    cache = BlockCache(100 * (1000 + OVERHEAD))
+    cache = BlockCache(120_000)
     fill(cache, 1, 20)
     for _ in range(30):
         # The hot blocks are used again before as many new ones came as the cache holds.
@@ -80,10 +97,24 @@ def test_a_pinned_block_outlives_its_eviction() -> None:
     pinned.close()
 
 
-def test_pinned_blocks_are_not_evicted() -> None:
-    cache = BlockCache(10 * (1000 + OVERHEAD))
+def test_pinned_blocks_keep_their_memory_until_they_are_let_go() -> None:
+    cache = BlockCache(100_000)
+    pinned = [cache.add(1, i, b"%d" % (i % 10) * 1000) for i in range(20)]
+    fill(cache, 2, 500)
+    for i, block in enumerate(pinned):
+        assert block.data == b"%d" % (i % 10) * 1000
+    held = cache.stats()["bytes"]
+    for block in pinned:
+        block.close()
+    assert cache.stats()["bytes"] <= held
+    fill(cache, 3, 100)
+    assert cache.stats()["bytes"] <= 100_000
+
+
+def test_pinned_blocks_outlive_a_scan() -> None:
+    cache = BlockCache(1 << 20)
     pinned = [cache.add(1, i, b"p" * 1000) for i in range(5)]
-    fill(cache, 2, 200)
+    fill(cache, 2, 900)
     assert present(cache, 1, 5) == {0, 1, 2, 3, 4}
     for block in pinned:
         block.close()
@@ -99,7 +130,7 @@ def test_a_block_that_is_not_inserted() -> None:
 
 
 def test_a_block_larger_than_the_cache_is_given_but_not_kept() -> None:
-    cache = BlockCache(10_000)
+    cache = BlockCache(20_000)
     fill(cache, 1, 5)
     block = cache.add(2, 0, b"x" * 20_000)
     assert len(block.data) == 20_000
@@ -123,7 +154,28 @@ def test_drop_file_takes_only_that_file() -> None:
     cache.drop_file(1)
     assert present(cache, 1, 300) == set()
     assert present(cache, 2, 300) == set(range(300))
-    assert cache.stats()["bytes"] == 300 * (10 + OVERHEAD)
+
+
+def test_drop_file_gives_its_memory_back() -> None:
+    cache = BlockCache(10 << 20)
+    fill(cache, 1, 3000)
+    held = cache.stats()["bytes"]
+    cache.drop_file(1)
+    assert cache.stats()["bytes"] <= (10 << 20) // 64 < held
+
+
+def test_a_reservation_takes_memory_at_once() -> None:
+    cache = BlockCache(1 << 20)
+    fill(cache, 1, 2000)
+    cache.reserve(600_000)
+    stats = cache.stats()
+    assert stats["reserved"] == 600_000
+    assert stats["bytes"] <= (1 << 20) - 600_000
+    cache.reserve(10 << 20)
+    assert 0 < cache.stats()["bytes"] <= (1 << 20) // 8  # a part stays all the same
+    cache.reserve(0)
+    fill(cache, 2, 2000)
+    assert cache.stats()["bytes"] > 900_000
 
 
 def test_charges_count_against_the_budget() -> None:
@@ -150,7 +202,7 @@ def test_capacity_can_shrink_and_grow() -> None:
 
 
 def test_a_hint_holds_only_for_its_own_block() -> None:
-    cache = BlockCache(5 * (1000 + OVERHEAD))
+    cache = BlockCache(5 * (1000 + 48))
     block = cache.add(1, 7, b"x" * 1000)
     assert block.repin(1, 7)
     assert not block.repin(1, 8)
@@ -172,7 +224,7 @@ def test_many_blocks_in_a_growing_table() -> None:
 
 
 def test_threads_see_only_right_data() -> None:
-    cache = BlockCache(60 * (100 + OVERHEAD))
+    cache = BlockCache(60 * (100 + 48))
     problems: list[str] = []
 
     def work(seed: int) -> None:
@@ -193,4 +245,4 @@ def test_threads_see_only_right_data() -> None:
     for thread in threads:
         thread.join()
     assert problems == []
-    assert cache.stats()["bytes"] <= 60 * (100 + OVERHEAD)
+    assert cache.stats()["bytes"] <= 60 * (100 + 48)

@@ -8,6 +8,7 @@ it; `repair` makes it open again, and keeps every key whose block and record are
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import shutil
@@ -122,7 +123,7 @@ def damages(sample: Sample, rng: random.Random, per_file: int | None) -> Iterato
         yield f"{name}: removed", path.unlink
     for kind in (".sst", ".wal"):
         same = [path for path in paths if path.suffix == kind]
-        for one, other in zip(same, same[1:], strict=False):
+        for one, other in itertools.pairwise(same):
             yield f"{one.name} and {other.name} swapped", _swapper(one, other)
 
 

@@ -80,9 +80,7 @@ def _with_a_damaged_record(tmp_path: Path) -> tuple[Sample, Path]:
     return sample, log
 
 
-def test_damaged_log_strict_and_salvaged(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_damaged_log_strict_and_salvaged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     sample, log = _with_a_damaged_record(tmp_path)
     with pytest.raises(errors.CorruptionError) as caught:
         Engine.open(str(sample.path), **OPTIONS)
@@ -92,8 +90,11 @@ def test_damaged_log_strict_and_salvaged(
     assert str(log) in caplog.text
     assert "lost: commits" in caplog.text
     found = read_all(sample.path)
-    lost = sum(found[name].get(key) != value for name, pairs in sample.content.items()
-               for key, value in pairs.items())
+    lost = sum(
+        found[name].get(key) != value
+        for name, pairs in sample.content.items()
+        for key, value in pairs.items()
+    )
     assert lost <= 1
     assert list((sample.path / LOST).rglob("*.wal"))
     caplog.clear()
