@@ -7,7 +7,17 @@ from typing import Annotated
 import typer
 
 from dynalsm._version import __version__
-from dynalsm.cli import admin, data, demo, exchange, output, serving, sql, transfer
+from dynalsm.cli import (
+    admin,
+    data,
+    demo,
+    exchange,
+    output,
+    replicate,
+    serving,
+    sql,
+    transfer,
+)
 from dynalsm.cli.failures import guarded
 
 app = typer.Typer(
@@ -18,7 +28,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for module in (demo, data, sql, admin, transfer, exchange):
+for module in (demo, data, sql, admin, transfer, exchange, replicate):
     module.add_commands(app)
 
 

@@ -29,6 +29,7 @@ RANK = {
     "remote": 8,
     "pytest_plugin": 9,
     "aio": 9,
+    "replicate": 9,
     "server": 9,
     "cli": 10,
 }
