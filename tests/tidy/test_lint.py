@@ -20,7 +20,7 @@ def run(*command: str) -> None:
 
 def test_ruff() -> None:
     pytest.importorskip("ruff")
-    run("ruff", "check", "dynalsm", "tests", "bench", "setup.py")
+    run("ruff", "check", "dynalsm", "tests", "bench", "examples", "setup.py")
 
 
 def test_mypy() -> None:
