@@ -27,8 +27,8 @@ FIRST_PAUSE_SECONDS = 0.05  # after a failure
 LAST_PAUSE_SECONDS = 5.0
 # Back-pressure by level-0 files of the worst partition: writers slow down from SLOW_FILES on, up to
 # LAST_PACE at STOP_FILES, so that they never meet a wall.
-SLOW_FILES = 12
-STOP_FILES = 40
+SLOW_FILES = 20
+STOP_FILES = 48
 LAST_PACE_NS_PER_KIB = 400_000
 
 

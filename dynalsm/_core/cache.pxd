@@ -29,7 +29,6 @@ cdef struct Block:
     Block* next              # free list
 
 
-
 cdef struct CacheStats:
     uint64_t hits
     uint64_t misses

@@ -3,8 +3,10 @@
 Leveled compaction with dynamic level sizes: the last level holds most of the data, every level
 above it is allowed a tenth of the next one, and level 0 merges straight into the first level that
 has to exist. So a small partition is two levels deep and deletes reach the bottom quickly.
-Triggers: level-0 file count; a level above its size; files with many deletes; files under a
-deleted range.
+Level 0 itself is size-tiered: until it is worth rewriting what lies below, its files are merged
+with others of their size, so that neither their number nor what is written grows.
+Triggers: level-0 file count and size; a level above its size; files with many deletes; files under
+a deleted range.
 """
 
 from __future__ import annotations
@@ -49,6 +51,8 @@ class Options:
     """What decides when a level is too large."""
 
     top_files: int = 4  # level-0 files that start a compaction
+    top_files_most: int = 12  # level-0 files that go down whatever that costs
+    top_share: int = 3  # level 0 goes down when what lies below is at most so many times its size
     base_bytes: int = 64 << 20  # a level smaller than this need not exist
     ratio: int = 10  # size of a level relative to the one above
     deletion_share: float = 0.3  # a file with so many deletes is worth rewriting
@@ -102,18 +106,36 @@ def pick(shape: Shape, options: Options) -> Plan | None:
 
 
 def pick_top(shape: Shape, base: int, options: Options) -> Plan | None:
-    """All of level 0 into the base level."""
+    """All of level 0 into the base level; or some of its files into one while it is small."""
     top = shape.levels[0]
     if len(top) < options.top_files or any(file.is_busy for file in top):
         return None
     smallest = min(file.smallest for file in top)
     largest = max(file.largest for file in top)
     below = overlapping(shape.levels[base], smallest, largest)
+    is_small = size_of(top) * options.top_share < size_of(below)
+    if is_small and len(top) < options.top_files_most:
+        return pick_tier(top, options)
     if any(file.is_busy for file in below):
         return None
     inputs = [file.file_id for file in top + below]
     score = len(top) / options.top_files
     return Plan(inputs, base, is_bottom(shape, base), score, "level 0 has many files")
+
+
+def pick_tier(top: list[File], options: Options) -> Plan | None:
+    """Neighbours in level 0 (they are ordered by age) of about the same size, into one file."""
+    for start in range(len(top)):
+        end = start + 1
+        while end < len(top) and top[end].size_bytes <= 2 * top[start].size_bytes:
+            end += 1
+        tier = top[start:end]
+        largest = max(file.size_bytes for file in tier)
+        if len(tier) >= options.top_files and 2 * largest <= size_of(tier):
+            inputs = [file.file_id for file in tier]
+            score = len(tier) / options.top_files
+            return Plan(inputs, 0, False, score, "level 0 has many small files")
+    return None
 
 
 def pick_level(shape: Shape, level: int, targets: dict[int, int]) -> Plan | None:
