@@ -241,6 +241,15 @@ class Database:
         self._check_open()
         self.engine.compact()
 
+    def checkpoint(self, path: str | os.PathLike[str]) -> None:
+        """Make a copy of the whole database, as it is now, in the new directory `path`.
+
+        On the same file system tables are shared by hard links, which takes milliseconds. What lies
+        in `backups/` is not copied. Raises: errors.StorageIOError, ...
+        """
+        self._check_open()
+        self.engine.checkpoint(os.fspath(path))
+
     def spawn(self, name: str, run: Callable[[], None]) -> threading.Thread:
         """Start a background thread; it must end soon after `stopping` is set."""
         thread = threading.Thread(target=run, name=f"dynalsm-{name}", daemon=True)

@@ -9,6 +9,7 @@ Thread safety: as boto3's clients, which may be shared.
 
 from __future__ import annotations
 
+import os
 import threading
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -146,6 +147,10 @@ class RemoteDatabase(Database):
     def compact(self) -> NoReturn:
         """Raise: there is no engine here."""
         self._refuse("compact")
+
+    def checkpoint(self, path: str | os.PathLike[str]) -> NoReturn:
+        """Raise: there is no engine here."""
+        self._refuse("checkpoint")
 
     def _refuse(self, what: str) -> NoReturn:
         raise NotEmbeddedError(f"{self.path} is an endpoint: {what}() needs a database directory")

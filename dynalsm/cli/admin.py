@@ -1,4 +1,4 @@
-"""Commands on the directory itself: stats, compact."""
+"""Commands on the directory itself: stats, compact, checkpoint."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from dynalsm.cli import output
 from dynalsm.cli.data import JsonOption
-from dynalsm.cli.failures import check_directory
+from dynalsm.cli.failures import check_directory, check_parent
 
 DirectoryArgument = Annotated[str, typer.Argument(help="Database directory.")]
 
@@ -19,6 +19,7 @@ def add_commands(app: typer.Typer) -> None:
     """Add the commands of this module."""
     app.command()(stats)
     app.command()(compact)
+    app.command()(checkpoint)
 
 
 def stats(
@@ -169,3 +170,19 @@ def _flat(figures: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
         else:
             rows.append((f"{prefix}{name}", value))
     return rows
+
+
+def checkpoint(
+    path: DirectoryArgument,
+    target: Annotated[str, typer.Argument(help="The new directory; it must not exist yet.")],
+) -> None:
+    """Copy the whole database, as it is now, to a new directory (by hard links where possible)."""
+    import dynalsm
+
+    check_directory(path, "checkpoint")
+    check_parent(target)
+    with dynalsm.open(path, create=False) as database:
+        started = time.perf_counter()
+        database.checkpoint(target)
+        took = output.duration_text(time.perf_counter() - started)
+    output.console.print(f"{target}: a copy of {path} ({took})", soft_wrap=True)

@@ -38,6 +38,13 @@ def parser() -> argparse.ArgumentParser:
         help="Offer GET /metrics; by default where no keys are set.",
     )
     add("--durability", default="commit", help="commit, interval or os (%(default)s).")
+    add(
+        "--memory-mib",
+        type=int,
+        default=256,
+        metavar="MIB",
+        help="For write buffers, cache, indexes and filters (%(default)s).",
+    )
     add("--region", default="us-east-1", help="The region in ARNs (%(default)s).")
     add("--enforce-throughput", action="store_true", help="Throttle provisioned tables.")
     add(
@@ -70,6 +77,8 @@ def serve(options: argparse.Namespace) -> None:
     check_parent(options.path)
     if not 0 <= options.port <= 65535:
         raise ServeError(f"there is no port {options.port}: give 0 to 65535")
+    if options.memory_mib < 1:
+        raise ServeError(f"--memory-mib is a number from 1, not {options.memory_mib}")
     if not 0 <= options.table_delay < float("inf"):
         raise ServeError(f"--table-delay is a number of seconds from 0, not {options.table_delay}")
     verifier = Verifier(load_keys(options.auth)) if options.auth is not None else None
@@ -80,6 +89,7 @@ def serve(options: argparse.Namespace) -> None:
     with open_path(
         options.path,
         durability=options.durability,
+        memory_bytes=options.memory_mib << 20,
         region=options.region,
         endpoint=f"{options.host}:{options.port}",
         enforce_throughput=options.enforce_throughput,

@@ -155,6 +155,17 @@ def test_stats_of_a_running_server_and_again_and_again(path: Path) -> None:
     assert "offers no metrics (404): start it with dynalsm serve --metrics" in refused.stderr
 
 
+def test_checkpoint(cli, path: Path) -> None:  # type: ignore[no-untyped-def]
+    copy = path.parent / "copy.db"
+    made = cli("checkpoint", path, copy)
+    assert (made.code, f"{copy}: a copy of {path}" in made.out) == (0, True)
+    cli("delete", path, "Music", '{"Artist": "The Acme Band", "SongTitle": "song 000"}')
+    assert len(cli("scan", copy, "Music", "--json").lines) == 5
+    assert cli("checkpoint", path, copy).code == 1  # it is there already
+    assert "needs a database directory" in cli("checkpoint", "http://127.0.0.1:1", copy).err
+    assert "there is no directory" in cli("checkpoint", path, path.parent / "a" / "b").err
+
+
 def test_rates_of_what_changed() -> None:
     rows = admin._with_rates({"a": 30, "b": "x", "c": 5, "new": 1}, {"a": 10, "b": "x", "c": 5}, 2)
     assert rows == [("a", 30, "+10.0"), ("b", "x", ""), ("c", 5, ""), ("new", 1, "")]

@@ -138,6 +138,7 @@ def test_signatures_are_checked_against_the_key_file(tmp_path: Path) -> None:
         (("--auth", "missing.json"), "cannot read missing.json"),
         (("--tls-cert", "x.pem"), "https needs both --tls-cert and --tls-key"),
         (("--tls-cert", "x.pem", "--tls-key", "y.pem"), "cannot use the certificate x.pem"),
+        (("--memory-mib", "0"), "--memory-mib is a number from 1"),
         (("--table-delay", "-1"), "--table-delay is a number of seconds from 0"),
         (("--durability", "fast"), "durability is one of commit, interval, os"),
         (("--host", "192.0.2.1", "--allow-anonymous"), "192.0.2.1 is no address of this machine"),
