@@ -238,7 +238,7 @@ def test_failed_manifest_edits_leave_no_tables_behind(tmp_path: Path) -> None:
 
 
 def test_no_descriptors_for_the_directory_of_the_logs_is_no_failed_sync(tmp_path: Path) -> None:
-    engine = Engine.open(str(tmp_path / "db"))
+    engine = Engine.open(str(tmp_path / "db"), background=False)
     tree = engine.create_tree("t")
     tree.put(b"a", b"0")
     seam.set_fault("dirsync", 1, errno.EMFILE, path="/wal")
