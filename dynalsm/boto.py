@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from dynalsm import errors
 from dynalsm.server import wire
 
 try:
@@ -86,10 +87,16 @@ class HttpSession:
     """What botocore calls to send a request; answers it from the database."""
 
     def __init__(self, database: Database) -> None:
+        self._database = database
         self._service = wire.Service(database)
 
     def send(self, request: AWSPreparedRequest) -> AWSResponse:
-        """Run one prepared request."""
+        """Run one prepared request. Raises: ClosedError, which botocore passes on at once.
+
+        As an answer (500) it would be tried again ten times, for half a minute.
+        """
+        if self._database.closed:
+            raise errors.ClosedError("the database is closed", path=self._database.path)
         headers = {
             _as_bytes(name).lower(): _as_bytes(value) for name, value in request.headers.items()
         }

@@ -10,6 +10,7 @@ Thread safety: a follower belongs to one thread.
 
 from __future__ import annotations
 
+import re
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 PAGE_ITEMS = 1000  # the most that one GetRecords gives
 FAR_BEHIND = 1 << 128  # sorts after every sequence number
+PLACES = ("TRIM_HORIZON", "LATEST")  # where a walk may start, beside after a change
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,11 @@ class _Shard:
         return int(self.waiting[0]["dynamodb"]["SequenceNumber"])
 
 
+def _is_behind(start: str, ending: str) -> bool:
+    """Return whether a shard that ended at `ending` has nothing for a follower from `start` on."""
+    return start == "LATEST" or (start not in PLACES and int(ending) <= int(start))
+
+
 def follow(
     database: Database, table_name: str, start: str, follow_seconds: float | None
 ) -> Iterator[Change]:
@@ -75,6 +82,11 @@ def follower(
     database: Database, table_name: str, start: str, follow_seconds: float | None = None
 ) -> Follower:
     """Start to follow a table's stream. Raises: ResourceNotFoundException when it has none."""
+    _check_start(start)
+    if follow_seconds is not None and not isinstance(follow_seconds, (int, float)):
+        raise errors.ValidationException(
+            f"follow_seconds is a number of seconds or None, not {follow_seconds!r}"
+        )
     description = database.call("DescribeTable", {"TableName": table_name})["Table"]
     stream = description.get("LatestStreamArn")
     if stream is None:
@@ -83,6 +95,15 @@ def follower(
             '{"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}'
         )
     return Follower(database, stream, start, follow_seconds)
+
+
+def _check_start(start: Any) -> None:
+    # ASCII digits only: int() would take "1_0" and other scripts' digits as well.
+    if isinstance(start, str) and (start in PLACES or re.fullmatch(r"[0-9]{1,40}", start)):
+        return
+    raise errors.ValidationException(
+        f"start is {', '.join(PLACES)} or the sequence_number of a change, not {start!r:.60}"
+    )
 
 
 class Follower:
@@ -152,7 +173,7 @@ class Follower:
             if shard_id in self._seen:
                 continue
             ending = shard["SequenceNumberRange"].get("EndingSequenceNumber")
-            if start == "LATEST" and ending is not None:
+            if ending is not None and _is_behind(start, ending):
                 self._seen.add(shard_id)
                 self._ended.add(shard_id)
                 continue
@@ -175,7 +196,7 @@ class Follower:
 
     def _iterator(self, shard: dict[str, Any], start: str) -> str:
         request = {"StreamArn": self._stream, "ShardId": shard["ShardId"]}
-        if start in ("TRIM_HORIZON", "LATEST"):
+        if start in PLACES:
             request["ShardIteratorType"] = start
         elif int(start) < int(shard["SequenceNumberRange"]["StartingSequenceNumber"]):
             request["ShardIteratorType"] = "TRIM_HORIZON"

@@ -129,7 +129,8 @@ class BaseClient:
 
     def get_paginator(self, operation_name: str) -> Paginator:
         """Return a paginator that follows the operation's pages: "query", "scan", ..."""
-        return Paginator(getattr(self, operation_name), self.page_names_of(operation_name))
+        names = self.page_names_of(operation_name)
+        return Paginator(getattr(self, operation_name), names)
 
     @classmethod
     def page_names_of(cls, operation_name: str) -> PageNames:

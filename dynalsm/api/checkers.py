@@ -17,6 +17,9 @@ from dynalsm.api.shapes import SHAPES, TABLE_NAME_SHAPES, Shape, input_of, pytho
 
 Checker = Callable[[Any, Any], bool]
 
+# What a Java number of the kind holds; validate.explain refuses more.
+_LARGEST = {"integer": 2**31 - 1, "long": 2**63 - 1}
+
 
 class _Checkers(dict[str, Checker]):
     def __missing__(self, operation: str) -> Checker:
@@ -124,6 +127,10 @@ def _range(shape: Shape, v: str) -> list[str]:
         tests.append(f"{v} < {shape.min}")
     if shape.max is not None:
         tests.append(f"{v} > {shape.max}")
+    elif shape.kind in _LARGEST:
+        tests.append(f"{v} > {_LARGEST[shape.kind]}")
+    if shape.min is None and shape.kind in _LARGEST:
+        tests.append(f"{v} < {-_LARGEST[shape.kind]}")
     return tests
 
 

@@ -52,6 +52,7 @@ _JAVA_TYPES = {
     "timestamp": "Date",
     "boolean": "Boolean",
 }
+_JAVA_BITS = {"integer": 31, "long": 63}
 _RUST_TYPES = {"string": "a string", "integer": "i32", "list": "a sequence", "map": "a map"}
 _BOOLEAN_TEXT = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
@@ -344,7 +345,12 @@ def _convert_number(kind: str, value: Any) -> Any:
     if isinstance(value, bool | str | bytes | bytearray):
         raise _serialization(f"{_token(value)} cannot be converted to {java}")
     try:
-        return int(value) if kind in ("integer", "long") else float(value)
+        if kind not in ("integer", "long"):
+            return float(value)
+        number = int(value)
+        if number.bit_length() > _JAVA_BITS[kind]:
+            raise OverflowError
+        return number
     except (TypeError, ValueError, OverflowError):
         raise _serialization(f"{_token(value)} cannot be converted to {java}") from None
 

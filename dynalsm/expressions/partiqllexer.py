@@ -31,6 +31,8 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.ASCII,
 )
 
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
 
 @dataclass(frozen=True, slots=True)
 class Token:
@@ -56,7 +58,12 @@ class Token:
 
 
 def scan(statement: str) -> list[Token]:
-    """Split a statement into tokens without space and comments; the last one is END."""
+    """Split a statement into tokens without space and comments; the last one is END.
+
+    A lone surrogate, which UTF-8 has no bytes for, makes all of it unreadable.
+    """
+    if not statement.isascii() and _SURROGATE.search(statement):
+        return [Token(UNREADABLE, statement, 0), Token(END, "", len(statement))]
     tokens = [
         Token(str(match.lastgroup), match.group(), match.start())
         for match in _TOKEN.finditer(statement)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from dynalsm import limits
 
 NO_LIMIT = 1 << 62
+WORDINGS = ("classic", "2026")
 
 
 @dataclass
@@ -50,8 +51,11 @@ class Settings:
     limit_transaction_items: int = limits.TRANSACTION_MAX_ITEMS
     limit_transaction_bytes: int = limits.TRANSACTION_MAX_BYTES
 
-    # Streams: new streams are cut into so many shards by partition-key hash.
+    # Streams: new streams are cut into so many shards by partition-key hash, more when the table
+    # has more partitions. Shards are closed and followed by others after so long or so many bytes.
     stream_shards: int = 4
+    stream_roll_seconds: float = limits.STREAM_ROLL_SECONDS
+    stream_roll_bytes: int = 1 << 30
     stream_retention_seconds: float = limits.STREAM_RETENTION_SECONDS
     iterator_lifetime_seconds: float = limits.SHARD_ITERATOR_SECONDS
 
@@ -77,8 +81,14 @@ class Settings:
     # Bounded by validate.py.
     table_names: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        if self.wording not in WORDINGS:
+            raise ValueError(f"wording is one of {', '.join(WORDINGS)}, not {self.wording!r}")
+
     def set_limits(self, given: Mapping[str, int | None]) -> None:
         """Set limits by name; None lifts one altogether. Raises: ValueError for other names."""
+        if not isinstance(given, Mapping):
+            raise ValueError(f"limits is a dict of names and whole numbers, not {given!r}")
         names = {f.name.removeprefix("limit_") for f in fields(self) if f.name.startswith("limit_")}
         for name, value in given.items():
             if name not in names:

@@ -40,6 +40,10 @@ def test_options_of_open(tmp_path: Path) -> None:
     with dynalsm.open(tmp_path / "x", limits={"gsi": 50, "tables": None}) as db:
         assert (db.settings.limit_gsi, db.settings.limit_tables) == (50, NO_LIMIT)
         assert db.settings.limit_lsi == 5
+    with pytest.raises(ValueError, match="limits is a dict of names and whole numbers, not 5"):
+        dynalsm.open(tmp_path / "x", limits=5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="wording is one of classic, 2026, not '2027'"):
+        dynalsm.open(tmp_path / "x", wording="2027")
     with pytest.raises(ValueError, match="there is no limit 'items' to set; there are: batch_get"):
         dynalsm.open(tmp_path / "x", limits={"items": 1})
     for value in (0, -1, "9", 1.5, True):

@@ -294,6 +294,13 @@ def test_refused(text, message):
 
 
 # The same text with other parameters: checked anew, with the reason for the parameter's type.
+def test_lone_surrogates_are_malformed():
+    for text in ("SELECT * FROM t WHERE a = '\ud800'", 'SELECT "\udfff" FROM t', "\ud800"):
+        with pytest.raises(ExpressionError, match="Statement wasn't well formed"):
+            bind_statement(text)
+    assert bind_statement("SELECT * FROM t WHERE a = '\U0001f600'").table == "t"
+
+
 def test_parameters_are_checked():
     assert where("n < ?", number(6))
     for value, tag in [(True, "BOOL"), (None, "NULL"), ([], "L"), (frozenset("a"), "SS")]:

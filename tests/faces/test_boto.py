@@ -16,6 +16,7 @@ from botocore.config import Config  # noqa: E402
 from botocore.exceptions import ClientError, ParamValidationError  # noqa: E402
 
 import dynalsm  # noqa: E402
+from dynalsm import errors  # noqa: E402
 from dynalsm.database import Database  # noqa: E402
 from dynalsm.server import ServerThread  # noqa: E402
 from tests.faces.conftest import MUSIC, fill  # noqa: E402
@@ -212,6 +213,20 @@ def test_a_mistake_of_ours_is_a_500_and_retried(db: Database) -> None:
     with pytest.raises(ClientError) as caught:
         client.list_tables()
     assert caught.value.response["Error"]["Code"] == "InternalServerError"
+
+
+def test_a_closed_database_is_not_asked_again(db: Database) -> None:
+    """Answers of 500 are retried by botocore, ten times in half a minute: this is none."""
+    session = dynalsm.boto3_session(db)
+    client = session.client("dynamodb")
+    table = session.resource("dynamodb").create_table(**MUSIC)
+    tried = []
+    client.meta.events.register("before-send.dynamodb", lambda **given: tried.append(given))
+    db.close()
+    for call in (client.list_tables, table.scan, session.client("dynamodb").list_tables):
+        with pytest.raises(errors.ClosedError, match="the database is closed"):
+            call()
+    assert len(tried) == 1
 
 
 def test_large_items_over_http(db: Database) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -116,3 +117,14 @@ def test_a_table_without_a_stream_says_how_to_get_one(db: Database) -> None:
     table = db.create_table(**plain)
     with pytest.raises(errors.API_ERRORS["ResourceNotFoundException"], match="StreamSpecification"):
         table.changes()
+
+
+@pytest.mark.parametrize("start", ["zzz", "", "1_0", "-5", "\uff11", 5, None, "9" * 60, "latest"])
+def test_a_start_that_is_no_place_is_refused_at_once(music: Table, start: Any) -> None:
+    with pytest.raises(errors.ValidationException, match="start is TRIM_HORIZON, LATEST or the"):
+        music.changes(start=start)
+
+
+def test_follow_seconds_are_a_number(music: Table) -> None:
+    with pytest.raises(errors.ValidationException, match="follow_seconds is a number of seconds"):
+        music.changes(follow_seconds="1")  # type: ignore[arg-type]

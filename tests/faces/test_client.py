@@ -114,6 +114,8 @@ def test_only_what_has_pages_is_paginated(db: Database) -> None:
     assert not db.client.can_paginate("get_item")
     with pytest.raises(ValueError, match="get_item has no pages; there are: list_backups"):
         db.client.get_paginator("get_item")
+    with pytest.raises(ValueError, match="nonsense has no pages; there are: list_backups"):
+        db.client.get_paginator("nonsense")
 
 
 def test_waiters(db: Database) -> None:
