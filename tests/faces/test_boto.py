@@ -61,6 +61,14 @@ def test_the_session_is_boto3s(db: Database) -> None:
     assert client.list_tables()["TableNames"] == []
 
 
+def test_sessions_share_what_botocore_has_read(db: Database) -> None:
+    """A session for each test would otherwise parse botocore's models each time (30 ms)."""
+    sessions = [dynalsm.boto3_session(db)._session for _ in range(2)]
+    first, second = (session.get_component("data_loader") for session in sessions)
+    assert first is second
+    assert len(first.search_paths) == len(set(first.search_paths))
+
+
 def test_control_plane_and_waiters(session: Any) -> None:
     client = session.client("dynamodb")
     created = client.create_table(**MUSIC)["TableDescription"]
