@@ -81,6 +81,7 @@ VECTOR_REPLY_MAX_BYTES: Final = 16 * 1024**2  # API: SearchVectors
 
 # ---- streams, PITR, transfers ----
 STREAM_RETENTION_SECONDS: Final = 24 * 3600  # quotas: stream records
+STREAM_ROLL_SECONDS: Final = 4 * 3600  # developer guide: shards of AWS last about as long
 SHARD_ITERATOR_SECONDS: Final = 15 * 60  # API: GetShardIterator
 GET_RECORDS_MAX: Final = 1000  # API: Limit of GetRecords
 GET_RECORDS_MAX_BYTES: Final = 1024**2  # API: GetRecords

@@ -1,8 +1,9 @@
 """ListStreams, DescribeStream, GetShardIterator, GetRecords (reference 9).
 
-A stream is a changelog that is shown (model/changelog.py). Shards are fixed for the life of a
-stream: shard n holds a range of the partition-key hash. Sequence numbers are the engine's,
-written with 21 digits, so they grow within a shard and across shards.
+A stream is a row of changelogs that are shown, its generations (model/changelog.py). Each has so
+many shards; shard n holds a range of the partition-key hash, which is that of one shard of the
+generation before, its parent, or a part of it. Only the shards of the newest one are open. Sequence
+numbers are the engine's, written with 21 digits, so they grow within a shard and across shards.
 
 An iterator is a token that says where to read on; nothing is kept for it on this side.
 """
@@ -10,8 +11,10 @@ An iterator is a token that says where to read on; nothing is kept for it on thi
 from __future__ import annotations
 
 import base64
+import contextlib
 import re
 from bisect import bisect_right
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgpack
@@ -35,10 +38,14 @@ def list_streams(database: Any, request: Request, _form: Any) -> Reply:
     """List streams by table and age, those of deleted tables too."""
     wanted = request.get("TableName")
     table = None if wanted is None else names.plain_name(database.settings, wanted)
+    newest = {
+        (record.table, record.stream): record
+        for record in sorted(database.catalog.logs(), key=lambda record: record.generation)
+    }
     records = sorted(
         (
             record
-            for record in database.catalog.logs()
+            for record in newest.values()
             if table in (None, record.table) and _is_shown(database, record)
         ),
         key=_list_key,
@@ -54,7 +61,7 @@ def list_streams(database: Any, request: Request, _form: Any) -> Reply:
             {
                 "StreamArn": _arn(database, record),
                 "TableName": record.table,
-                "StreamLabel": record.label,
+                "StreamLabel": record.stream,
             }
             for record in page
         ]
@@ -67,23 +74,28 @@ def list_streams(database: Any, request: Request, _form: Any) -> Reply:
 @operation("DescribeStream")
 def describe_stream(database: Any, request: Request, _form: Any) -> Reply:
     """Describe a stream and its shards."""
-    log = _open(database, request["StreamArn"])
-    record = log.record
-    numbers = range(record.shards)
-    if request.get("ShardFilter"):
-        numbers = range(0)  # shards never split here, so none has children
+    generations = _open(database, request["StreamArn"])
+    record = generations[-1].record
     start = request.get("ExclusiveStartShardId")
-    shards = [number for number in numbers if start is None or _shard_id(record, number) > start]
+    shards = [
+        (log, number)
+        for log in generations
+        for number in range(log.record.shards)
+        if start is None or _shard_id(log.record, number) > start
+    ]
+    if request.get("ShardFilter"):
+        parent = request["ShardFilter"]["ShardId"]
+        shards = [each for each in shards if _parent_id(generations, *each) == parent]
     limit = request.get("Limit") or LIST_LIMIT
     described: Reply = {
         "StreamArn": _arn(database, record),
-        "StreamLabel": record.label,
+        "StreamLabel": record.stream,
         "StreamStatus": "ENABLED" if record.closed_at is None else "DISABLED",
         "StreamViewType": record.view,
-        "CreationRequestDateTime": record.created_at,
+        "CreationRequestDateTime": _created_at(record),
         "TableName": record.table,
         "KeySchema": [{"AttributeName": name, "KeyType": kind} for name, kind in record.key_schema],
-        "Shards": [_describe_shard(database, log, number) for number in shards[:limit]],
+        "Shards": [_describe_shard(database, generations, *each) for each in shards[:limit]],
     }
     if limit < len(shards):
         described["LastEvaluatedShardId"] = described["Shards"][-1]["ShardId"]
@@ -93,10 +105,11 @@ def describe_stream(database: Any, request: Request, _form: Any) -> Reply:
 @operation("GetShardIterator")
 def get_shard_iterator(database: Any, request: Request, _form: Any) -> Reply:
     """Return a token for the place in a shard where reading is to begin."""
-    log = _open(database, request["StreamArn"])
-    shard = _shard_number(log.record, request["ShardId"])
+    generations = _open(database, request["StreamArn"])
+    log, shard = _find_shard(generations, request["ShardId"])
     seqno, from_horizon = _start(database, log, shard, request)
-    return {"ShardIterator": _token(database, log.record, _Place(shard, seqno, from_horizon))}
+    place = _Place(log.record.generation, shard, seqno, from_horizon)
+    return {"ShardIterator": _token(database, log.record, place)}
 
 
 @operation("GetRecords")
@@ -117,8 +130,9 @@ def get_records(database: Any, request: Request, form: Any) -> Reply:
         limits.GET_RECORDS_MAX_BYTES,
     )
     reply: Reply = {"Records": [_record(database, record, change, form) for change in page.changes]}
-    if not (page.is_end and record.closed_at is not None):
-        following = _Place(place.shard, page.next_seqno, False)
+    # The last records of a shard that was closed a moment ago may not be durable yet.
+    if not (page.is_end and record.end_seqno is not None and readable >= record.end_seqno):
+        following = place._replace(seqno=page.next_seqno, from_horizon=False)
         reply["NextShardIterator"] = _token(database, record, following)
     return reply
 
@@ -136,11 +150,16 @@ def _is_shown(database: Any, record: ChangelogRecord) -> bool:
 
 
 def _list_key(record: ChangelogRecord | tuple[str, str]) -> tuple[str, str]:
-    return record if isinstance(record, tuple) else (record.table, record.label)
+    return record if isinstance(record, tuple) else (record.table, record.stream)
 
 
 def _arn(database: Any, record: ChangelogRecord) -> str:
-    return f"{database.settings.table_arn(record.table)}/stream/{record.label}"
+    return f"{database.settings.table_arn(record.table)}/stream/{record.stream}"
+
+
+def _created_at(record: ChangelogRecord) -> float:
+    """Return when the first generation was made, which may be gone: the label says it."""
+    return datetime.fromisoformat(record.stream).replace(tzinfo=UTC).timestamp()
 
 
 def _parse_arn(arn: str) -> tuple[str, str]:
@@ -151,17 +170,28 @@ def _parse_arn(arn: str) -> tuple[str, str]:
     return match[3], match[4]
 
 
-def _open(database: Any, arn: str) -> Changelog:
-    """Return the stream. Raises: ValidationException, ResourceNotFoundException."""
-    record = database.catalog.find_log(*_parse_arn(arn))
-    if record is None or not _is_shown(database, record) or _arn(database, record) != arn:
+def _open(database: Any, arn: str) -> list[Changelog]:
+    """Return the generations of a stream that are shown, the oldest first.
+
+    Raises: ValidationException, ResourceNotFoundException.
+    """
+    catalog = database.catalog
+    newest = catalog.find_log(*_parse_arn(arn))
+    if newest is None or not _is_shown(database, newest) or _arn(database, newest) != arn:
         raise errors.API_ERRORS["ResourceNotFoundException"](messages.stream_not_found(arn))
-    try:
-        opened: Changelog = database.catalog.open_log(record)
-    except KeyError:  # trimmed away in this moment
-        raise errors.API_ERRORS["ResourceNotFoundException"](
-            messages.stream_not_found(arn)
-        ) from None
+    of_stream = [
+        record
+        for record in catalog.logs()
+        if (record.table_id, record.stream) == (newest.table_id, newest.stream)
+    ]
+    opened: list[Changelog] = []
+    for record in sorted(of_stream, key=lambda record: record.generation):
+        if _is_shown(database, record):
+            # One that is trimmed away in this moment is as good as not shown.
+            with contextlib.suppress(KeyError):
+                opened.append(catalog.open_log(record))
+    if not opened:
+        raise errors.API_ERRORS["ResourceNotFoundException"](messages.stream_not_found(arn))
     return opened
 
 
@@ -172,14 +202,25 @@ def _shard_id(record: ChangelogRecord, number: int) -> str:
     return f"shardId-{int(record.created_at * 1000):020d}-{number:08x}"
 
 
-def _shard_number(record: ChangelogRecord, shard_id: str) -> int:
+def _find_shard(generations: list[Changelog], shard_id: str) -> tuple[Changelog, int]:
+    """Return a shard as its generation and number. Raises: ResourceNotFoundException."""
     match = _SHARD_ID.fullmatch(shard_id)
-    number = int(match[2], 16) if match else record.shards
-    if number >= record.shards or _shard_id(record, number) != shard_id:
-        raise errors.API_ERRORS["ResourceNotFoundException"](
-            f"{messages.NOT_FOUND}: Shard does not exist: {shard_id}"
-        )
-    return number
+    number = int(match[2], 16) if match else 0
+    for log in generations:
+        if number < log.record.shards and _shard_id(log.record, number) == shard_id:
+            return log, number
+    raise errors.API_ERRORS["ResourceNotFoundException"](
+        f"{messages.NOT_FOUND}: Shard does not exist: {shard_id}"
+    )
+
+
+def _parent_id(generations: list[Changelog], log: Changelog, number: int) -> str | None:
+    """Return the id of the shard that held a shard's hash range before, None when it is gone."""
+    wanted = log.record.generation - 1
+    for before in generations:
+        if before.record.generation == wanted:
+            return _shard_id(before.record, number * before.record.shards // log.record.shards)
+    return None
 
 
 def sequence_number(seqno: int) -> str:
@@ -205,13 +246,22 @@ def _begin(database: Any, log: Changelog, shard: int, readable: int) -> int:
     )
 
 
-def _describe_shard(database: Any, log: Changelog, number: int) -> dict[str, Any]:
+def _describe_shard(
+    database: Any, generations: list[Changelog], log: Changelog, number: int
+) -> dict[str, Any]:
     record = log.record
     begin = _begin(database, log, number, _readable(database, record))
-    numbers = {"StartingSequenceNumber": sequence_number(begin)}
+    described: dict[str, Any] = {
+        "ShardId": _shard_id(record, number),
+        "SequenceNumberRange": {"StartingSequenceNumber": sequence_number(begin)},
+    }
     if record.end_seqno is not None:
-        numbers["EndingSequenceNumber"] = sequence_number(record.end_seqno)
-    return {"ShardId": _shard_id(record, number), "SequenceNumberRange": numbers}
+        end = sequence_number(max(begin, record.end_seqno))
+        described["SequenceNumberRange"]["EndingSequenceNumber"] = end
+    parent = _parent_id(generations, log, number)
+    if parent is not None:
+        described["ParentShardId"] = parent
+    return described
 
 
 def _start(database: Any, log: Changelog, shard: int, request: Request) -> tuple[int, bool]:
@@ -250,6 +300,7 @@ def _refuse_trimmed() -> None:
 class _Place(NamedTuple):
     """Where an iterator stands."""
 
+    generation: int
     shard: int
     seqno: int
     # Whether it begins at whatever is the oldest record when it is used.
@@ -265,15 +316,15 @@ def _token(database: Any, record: ChangelogRecord, place: _Place) -> str:
 def _parse_token(database: Any, token: str) -> tuple[Changelog, _Place]:
     arn, _, packed = token.partition("|1|")
     try:
-        shard, seqno, from_horizon, issued, table_id = msgpack.unpackb(
+        generation, shard, seqno, from_horizon, issued, table_id = msgpack.unpackb(
             base64.b64decode(packed, altchars=b"-_", validate=True)
         )
-        place = _Place(int(shard), int(seqno), bool(from_horizon))
+        place = _Place(int(generation), int(shard), int(seqno), bool(from_horizon))
         age_seconds = database.settings.clock() - int(issued) / 1000
     except (ValueError, TypeError, msgpack.UnpackException):
         fail("Invalid ShardIterator")
-    log = _open(database, arn)
-    if not 0 <= place.shard < log.record.shards or log.record.table_id[:8] != table_id:
+    generations = _open(database, arn)
+    if generations[-1].record.table_id[:8] != table_id:
         fail("Invalid ShardIterator")
     lifetime = database.settings.iterator_lifetime_seconds
     if age_seconds > lifetime:
@@ -281,7 +332,12 @@ def _parse_token(database: Any, token: str) -> tuple[Changelog, _Place]:
             f"Iterator expired: it is {age_seconds:.0f} seconds old, and iterators live "
             f"{lifetime:.0f} seconds"
         )
-    return log, place
+    if 0 <= place.generation < generations[0].record.generation:
+        _refuse_trimmed()
+    found = [log for log in generations if log.record.generation == place.generation]
+    if not found or not 0 <= place.shard < found[0].record.shards:
+        fail("Invalid ShardIterator")
+    return found[0], place
 
 
 # Records.

@@ -116,7 +116,7 @@ class Catalog:
         return self._logs[record.table_id, record.label]
 
     def find_log(self, table: str, label: str) -> ChangelogRecord | None:
-        """Return the record of the changelog with this label of a table, past ones too."""
+        """Return the newest generation of a stream of a table, past ones too."""
         return self._logs_by_name.get((table, label))
 
     def open_log(self, record: ChangelogRecord) -> Changelog:
@@ -271,13 +271,17 @@ class Catalog:
     def drop_log(self, record: ChangelogRecord) -> None:
         """Delete a changelog and its records."""
         with self.mutex:
-            arn = f"{self.settings.table_arn(record.table)}/stream/{record.label}"
-            batch = self.engine.batch()
-            batch.delete(self.tree, _log_key(record))
-            batch.delete(self.tree, record_key(STREAM_POLICY, arn))
-            self.engine.write(batch, sync=True)
             logs = dict(self._logs)
             del logs[record.table_id, record.label]
+            batch = self.engine.batch()
+            batch.delete(self.tree, _log_key(record))
+            if not any(
+                (log.table_id, log.stream) == (record.table_id, record.stream)
+                for log in logs.values()
+            ):
+                arn = f"{self.settings.table_arn(record.table)}/stream/{record.stream}"
+                batch.delete(self.tree, record_key(STREAM_POLICY, arn))
+            self.engine.write(batch, sync=True)
             self._set_logs(logs)
             self._forget_tree(record.tree_name)
 
@@ -297,7 +301,8 @@ class Catalog:
 
     def _set_logs(self, logs: dict[tuple[str, str], ChangelogRecord]) -> None:
         self._logs = logs
-        self._logs_by_name = {(log.table, log.label): log for log in logs.values()}
+        oldest_first = sorted(logs.values(), key=lambda log: log.generation)
+        self._logs_by_name = {(log.table, log.stream): log for log in oldest_first}
 
     # Records of other parts of the model.
 

@@ -4,6 +4,10 @@ A table's records go to one changelog at a time, the one its schema names (Table
 that of its stream, or a hidden one while only point-in-time recovery needs it. Each changelog is
 a tree of its own, so that a stream outlives its being disabled, and its table.
 
+A stream is a row of changelogs, its *generations*: the table goes over to a new one now and then
+(model/streams.py, `roll`), and an old one goes with all its files when its last record is too old.
+Generation n > 0 has the label of the first one with "~n" behind it.
+
 Tree "s/<table id>/<label>"; key and value of a record:
 
     key    shard (2 bytes, big-endian) · engine sequence number (8 bytes, big-endian)
@@ -49,6 +53,7 @@ __all__ = [
 
 INSERT, MODIFY, REMOVE = 0, 1, 2
 KIND_NAMES = ("INSERT", "MODIFY", "REMOVE")
+GENERATION_MARK = "~"
 VIEWS = ("KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES")
 
 
@@ -71,6 +76,16 @@ class ChangelogRecord:
     trimmed: tuple[int, ...] = ()
     # The table's KeySchema, for DescribeStream after it is gone.
     key_schema: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def stream(self) -> str:
+        """The label that all generations share: the stream's."""
+        return self.label.partition(GENERATION_MARK)[0]
+
+    @property
+    def generation(self) -> int:
+        """How many generations came before this one."""
+        return int(self.label.partition(GENERATION_MARK)[2] or 0)
 
     @property
     def tree_name(self) -> str:

@@ -63,6 +63,7 @@ def _run(database: Any) -> None:
             ttl.sweep(database, is_full=is_slow)
             if is_slow:
                 waited = 0.0
+                streams.roll(database.catalog)
                 streams.trim(database.catalog)
                 database.catalog.save_statistics()
                 _maintain_backups(database)

@@ -115,13 +115,15 @@ def _copy_table(database: Any, handle: TableHandle, arn: str, precision: str) ->
         key=lambda log: log.start_seqno,
     )
     labels = [log.label for log in logs]
+    readable = changelog.readable_seqno(database.engine)
     lines = 0
     for log in logs[labels.index(label) if label in labels else 0 :]:
         if log.label != label:
             label, seqnos = log.label, [0] * log.shards
         copied, seqnos = _copy_log(database, handle, arn, precision, log, seqnos)
         lines += copied
-        if log.closed_at is None or copied:
+        # Of a changelog that was closed a moment ago the end may not be durable yet.
+        if log.closed_at is None or copied or readable < (log.end_seqno or 0):
             break
     if lines or label != place[0]:
         database.catalog.write(EXTRA, name, [label, seqnos])

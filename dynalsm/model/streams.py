@@ -1,7 +1,7 @@
-"""Starting and stopping what a table records: its stream, and the history that others need.
+"""Starting, stopping and rolling what a table records: its stream, and the history others need.
 
 A change is always: make the new changelog durable, publish the schema that names it, close the
-old one. Callers hold `catalog.mutex`, except for `trim`.
+old one. Callers hold `catalog.mutex`, except for `roll` and `trim`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,10 @@ HIDDEN_VIEW = "NEW_AND_OLD_IMAGES"
 PITR_DAYS = 35  # the default window
 # Changes get their time a little before they are committed, so maybe before a base that lacks them.
 BASE_SLACK_SECONDS = 3600.0
+# A changelog is followed by another at least so often within the time that records are kept.
+GENERATIONS = 12
+# More would not be read by more readers, and each costs a range of every read.
+SHARDS_MAX = 256
 
 
 def with_stream(catalog: Catalog, schema: TableSchema, view: str) -> TableSchema:
@@ -107,6 +111,75 @@ def retention_seconds(catalog: Catalog, record: ChangelogRecord) -> float:
     return seconds
 
 
+def roll(catalog: Catalog) -> None:
+    """Go over to new changelogs where the present ones are old or large, or have too few shards.
+
+    What is old then goes by whole files, and readers may share the shards of a grown table.
+    """
+    for name in catalog.names():
+        handle = catalog.get(name)
+        if handle is not None and handle.changelog is not None and _is_due(catalog, handle):
+            with catalog.mutex:
+                now = catalog.get(name)
+                if now is not None and now.schema.changelog == handle.schema.changelog:
+                    next_generation(catalog, now)
+
+
+def next_generation(catalog: Catalog, handle: TableHandle) -> TableHandle:
+    """Close the changelog of a table that has one, and record to the next generation of it.
+
+    Each shard of the next one holds the whole hash range of one before, or a part of it.
+    """
+    record = _current(catalog, handle)
+    # The shards' ids tell the time of their creation, so it must grow by a millisecond.
+    created_at = max(catalog.settings.clock(), (int(record.created_at * 1000) + 1.5) / 1000)
+    following = dataclasses.replace(
+        record,
+        label=f"{record.stream}{changelog.GENERATION_MARK}{record.generation + 1}",
+        shards=_wanted_shards(handle, record),
+        created_at=created_at,
+        start_seqno=catalog.engine.last_seqno + 1,
+        trimmed=(),
+    )
+    catalog.create_log(following)
+    schema = dataclasses.replace(handle.schema, changelog=following.label)
+    return _switch(catalog, handle, schema)
+
+
+def _is_due(catalog: Catalog, handle: TableHandle) -> bool:
+    record = _current(catalog, handle)
+    tree = catalog.open_log(record).tree
+    if not tree.cursor(values=False).next_chunk(1):
+        return False  # nothing to close
+    settings = catalog.settings
+    # Where more is kept (for recovery), fewer and larger generations do.
+    lives_seconds = max(
+        settings.stream_roll_seconds,
+        retention_seconds(catalog, record) / GENERATIONS,
+    )
+    return (
+        settings.clock() - record.created_at >= lives_seconds
+        or tree.approximate_size() >= settings.stream_roll_bytes
+        or _wanted_shards(handle, record) > record.shards
+    )
+
+
+def _wanted_shards(handle: TableHandle, record: ChangelogRecord) -> int:
+    """Return the number of shards for a table's partitions: the present one, or a double of it."""
+    shards = record.shards
+    if record.is_stream:
+        partitions = len(handle.tree.partitions())
+        while shards < partitions and shards * 2 <= SHARDS_MAX:
+            shards *= 2
+    return shards
+
+
+def _current(catalog: Catalog, handle: TableHandle) -> ChangelogRecord:
+    """REQUIRES: the table records to a changelog."""
+    assert handle.changelog is not None
+    return catalog.log(handle.changelog.record)
+
+
 def trim(catalog: Catalog) -> None:
     """Delete records that are too old, and changelogs that were closed too long ago."""
     now = catalog.settings.clock()
@@ -115,6 +188,8 @@ def trim(catalog: Catalog) -> None:
         if record.closed_at is not None and record.closed_at + keep < now:
             catalog.drop_log(record)
             continue
+        if record.closed_at is not None:
+            continue  # it goes as a whole
         trimmed = changelog.trim(catalog.engine, catalog.open_log(record), now, keep)
         if trimmed is not None:
             with catalog.mutex:
@@ -152,7 +227,7 @@ def _new_record(
 
 def _new_label(catalog: Catalog, table: str, now: float, *, is_stream: bool) -> str:
     """Return the creation time to the millisecond, moved on until no stream has it."""
-    taken = {record.label for record in catalog.logs() if record.table == table}
+    taken = {record.stream for record in catalog.logs() if record.table == table}
     milliseconds = int(now * 1000)
     while True:
         moment = datetime.datetime.fromtimestamp(milliseconds // 1000, datetime.UTC)

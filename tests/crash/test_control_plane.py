@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import dynalsm
-from dynalsm.model import backfill, ttl
+from dynalsm.model import backfill, streams, ttl
 
 ROUNDS = 6
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,7 +39,7 @@ def change(db: Any, chance: random.Random) -> None:
     """Make one change of the control plane or a few of items."""
     name = chance.choice(TABLES)
     try:
-        kind = chance.randrange(8)
+        kind = chance.randrange(10)
         if kind == 0:
             db.call("DeleteTable", {"TableName": name})
         elif kind == 1:
@@ -54,11 +54,23 @@ def change(db: Any, chance: random.Random) -> None:
             db.call("UpdateTable", {"TableName": name, "StreamSpecification": wanted})
         elif kind in (4, 5):
             change_index(db, name, creates=kind == 4)
+        elif kind == 6:
+            roll(db, name)
         else:
             for _ in range(20):
                 write(db, name, chance)
     except dynalsm.errors.ApiError:
         pass  # the table is (not) there, the stream is (not) on
+
+
+def roll(db: Any, name: str) -> None:
+    """Close the shards of a table's stream and open others; drop those that are old."""
+    with db.catalog.mutex:
+        handle = db.catalog.get(name)
+        if handle is not None and handle.changelog is not None:
+            streams.next_generation(db.catalog, handle)
+    db.settings.stream_retention_seconds = 0.05
+    streams.trim(db.catalog)
 
 
 def create(db: Any, name: str) -> None:
