@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import pytest
 
 pytest.importorskip("boto3")
 
-from dynalsm.cli.app import app
+from dynalsm.cli.app import app, run
 from tests.support.processes import ServeProcess
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,15 +31,19 @@ def blocks() -> Iterator[tuple[str, str, str, int]]:
         yield match[1], match[2].strip(), match[3], line
 
 
-@pytest.fixture
-def in_directory(tmp_path: Path) -> Iterator[Path]:
+@pytest.fixture(scope="module")
+def tour(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int]]:
+    """Run the Python blocks; yields the directory where they ran, and how many there were."""
+    directory = tmp_path_factory.mktemp("tour")
     before = Path.cwd()
-    os.chdir(tmp_path)
-    yield tmp_path
-    os.chdir(before)
+    os.chdir(directory)
+    try:
+        yield directory, run_python(directory)
+    finally:
+        os.chdir(before)
 
 
-def test_the_python_blocks_run(in_directory: Path) -> None:
+def run_python(directory: Path) -> int:
     namespace: dict[str, object] = {}
     ran = 0
     for language, mark, text, line in blocks():
@@ -46,7 +52,7 @@ def test_the_python_blocks_run(in_directory: Path) -> None:
         # Line numbers of a failure are those of the README.
         code = compile("\n" * (line - 1) + text, str(ROOT / "README.md"), "exec")
         if mark == "server":
-            with ServeProcess(in_directory / "shop.db") as server:
+            with ServeProcess(directory / "shop.db") as server:
                 address = text.replace("http://127.0.0.1:8000", server.url)
                 code = compile("\n" * (line - 1) + address, str(ROOT / "README.md"), "exec")
                 exec(code, namespace)
@@ -54,7 +60,36 @@ def test_the_python_blocks_run(in_directory: Path) -> None:
         else:
             exec(code, namespace)
         ran += 1
-    assert ran >= 8
+    return ran
+
+
+def test_the_python_blocks_run(tour: tuple[Path, int]) -> None:
+    assert tour[1] >= 8
+
+
+def test_the_commands_run(tour: tuple[Path, int], capfd: pytest.CaptureFixture[str]) -> None:
+    """Those of "The command line", in their order, on the database of the tour."""
+    directory, _ = tour
+    section = README[README.index("## The command line") :]
+    lines = BLOCK.search(section)[3].splitlines()  # type: ignore[index]
+    shutil.copytree(directory / "shop.db", directory / "served.db")
+    with ServeProcess(directory / "served.db") as server:
+        for line in lines:
+            if not line.startswith("$ "):
+                continue
+            program, *arguments = shlex.split(line[2:])
+            assert program == "dynalsm"
+            if arguments[0] == "replicate" or "--watch" in arguments or arguments == [
+                "sql", "shop.db",
+            ]:  # fmt: skip
+                continue  # these do not end by themselves, or need a second server
+            given = [each.replace("http://127.0.0.1:8000", server.url) for each in arguments]
+            assert run(given) == 0, (line, capfd.readouterr().err)
+    statements = [line.removeprefix("sql> ") for line in lines if line.startswith("sql> ")]
+    assert statements
+    for statement in statements:
+        assert run(["sql", "shop.db", "-c", statement]) == 0
+    assert "Still In Love" in capfd.readouterr().out
 
 
 def test_the_two_commands_stand_at_the_top() -> None:
