@@ -12,13 +12,16 @@ Thread safety: functions without state; plans and writes belong to one request.
 
 from __future__ import annotations
 
+import heapq
 import itertools
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 from dynalsm import values
 from dynalsm.expressions import error
-from dynalsm.expressions.ast import And, Between, Call, Compare, Constant, Path, Slot
+from dynalsm.expressions.ast import And, Between, Call, Compare, Constant, Path, Slot, Steps
 from dynalsm.expressions.error import ExpressionError
 from dynalsm.expressions.evaluate import type_tag
 from dynalsm.expressions.partiql import Delete as DeleteStatement
@@ -41,6 +44,12 @@ ORDER_NEEDS_PARTITION: Final = (
     "Must have at least one non-optional hash key condition in WHERE clause when using ORDER BY "
     "clause."
 )
+
+TOO_MANY_KEYS: Final = (
+    "The number of values of hash key {} in the WHERE clause exceeds the limit of "
+    f"{STATEMENT_IN_MAX_KEYS}"
+)
+ORDER_MIXED: Final = "ORDER BY clause must have one direction for all sort key attributes"
 
 _MIRRORED: Final = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 Range = tuple[bytes | None, bytes | None]
@@ -130,7 +139,10 @@ def _check_key_types(handle: TableHandle, item: dict[str, Any]) -> None:
 class SelectPlan:
     """What a SELECT reads. `is_point` says that each range holds at most one item."""
 
-    __slots__ = ("fetches", "handle", "index", "is_point", "ranges", "reverse", "source", "where")
+    __slots__ = (
+        "fetches", "handle", "index", "is_merged", "is_point", "prefixes", "ranges", "reverse",
+        "source", "where",
+    )  # fmt: skip
 
     def __init__(self, handle: TableHandle, select: Select, consistent: bool) -> None:
         self.handle = handle
@@ -143,7 +155,15 @@ class SelectPlan:
         self.reverse = _is_reverse(select, hash_names, range_names)
         self.fetches = self._needs_items(select)
         self.is_point = False
-        self.ranges: list[Range] = self._ranges(hash_names, range_names)
+        self.prefixes: list[bytes] = []  # what the keys of each range start with
+        self.ranges: list[Range] = self._ranges(hash_names, range_names, select.order)
+        # Ordered by a sort key first, several partitions are read side by side.
+        self.is_merged = (
+            bool(select.order)
+            and select.order[0][0][0] in range_names
+            and len(self.ranges) > 1
+            and not self.is_point
+        )
         if select.order and self.is_scan:
             raise refused(ORDER_NEEDS_PARTITION)
 
@@ -174,22 +194,35 @@ class SelectPlan:
             )
         return bool(missing)
 
-    def _ranges(self, hash_names: tuple[str, ...], range_names: tuple[str, ...]) -> list[Range]:
+    def _ranges(
+        self,
+        hash_names: tuple[str, ...],
+        range_names: tuple[str, ...],
+        order: Sequence[tuple[Steps, bool]],
+    ) -> list[Range]:
         parts = [choices(self.where, name) for name in hash_names]
         if any(part is None for part in parts):
             return [(None, None)]
         kinds = self.handle.schema.attributes
-        encoded = [
+        distinct = [
             _key_values(name, part or [], kinds[name])
             for name, part in zip(hash_names, parts, strict=True)
         ]
+        if math.prod(map(len, distinct)) > STATEMENT_IN_MAX_KEYS:
+            raise refused(TOO_MANY_KEYS.format(", ".join(hash_names)))
+        combinations = list(itertools.product(*distinct))
+        for path, descending in reversed(order):  # stable: the first one named decides
+            if path[0] in hash_names:
+                place = hash_names.index(str(path[0]))
+                combinations.sort(key=itemgetter(place), reverse=descending)
         same, operator, operands = _sort_condition(self.where, range_names, kinds)
         self.is_point = self.index is None and len(same) == len(range_names)
         keys = self.source.keys
-        return [
-            keys.sort_range(keys.partition_prefix(*combination), operator, operands, same)
-            for combination in itertools.product(*encoded)
+        self.prefixes = [
+            keys.partition_prefix(*map(values.encode_value, combination))
+            for combination in combinations
         ]
+        return [keys.sort_range(prefix, operator, operands, same) for prefix in self.prefixes]
 
     def read(
         self,
@@ -200,29 +233,82 @@ class SelectPlan:
     ) -> tuple[Page, Position | None]:
         """Read one page from a position; returns it and where to go on, None at the end."""
         page = Page(limit_bytes)
+        if self.is_merged:
+            return self._read_merged(page, position, limit, snapshot)
         start, last_key = position
         for number in range(start, len(self.ranges)):
             lower, upper = self.ranges[number]
             if last_key:
                 lower, upper = (lower, last_key) if self.reverse else (after(last_key), upper)
                 last_key = b""
-            read_page(
-                self.source,
-                lower,
-                upper,
-                reverse=self.reverse,
-                limit=limit,
-                condition=self.where,
-                fetch_from=self.handle if self.fetches else None,
-                snapshot=snapshot,
-                into=page,
-            )
+            self._read_range(lower, upper, page, limit, snapshot)
             if page.last_key is not None:
                 if self.is_point:
                     following = number + 1
                     return page, (following, b"") if following < len(self.ranges) else None
                 return page, (number, page.last_key)
         return page, None
+
+    def _read_range(
+        self, lower: bytes | None, upper: bytes | None, page: Page, limit: int | None, snapshot: Any
+    ) -> None:
+        read_page(
+            self.source,
+            lower,
+            upper,
+            reverse=self.reverse,
+            limit=limit,
+            condition=self.where,
+            fetch_from=self.handle if self.fetches else None,
+            snapshot=snapshot,
+            into=page,
+        )
+
+    def _read_merged(
+        self, page: Page, position: Position, limit: int | None, snapshot: Any
+    ) -> tuple[Page, Position | None]:
+        """Read a page of all ranges together, by sort key; equal ones in the ranges' order."""
+        walks = [
+            self._sort_parts(number, lower, upper, snapshot)
+            for number, (lower, upper) in enumerate(self._ranges_after(position))
+        ]
+        for part, number in heapq.merge(*walks, key=itemgetter(0), reverse=self.reverse):
+            key = self.prefixes[number] + part
+            self._read_range(key, after(key), page, limit, snapshot)
+            if page.last_key is not None:
+                return page, (number, key)
+        return page, None
+
+    def _sort_parts(
+        self, number: int, lower: bytes | None, upper: bytes | None, snapshot: Any
+    ) -> Iterator[tuple[bytes, int]]:
+        """Yield the keys of one range without what they have in common."""
+        size = len(self.prefixes[number])
+        tree = self.source.tree
+        with tree.cursor(
+            lower, upper, reverse=self.reverse, snapshot=snapshot, values=False
+        ) as cursor:
+            for key in cursor:
+                yield key[size:], number
+
+    def _ranges_after(self, position: Position) -> list[Range]:
+        """Return what is left of the ranges behind a position in their merged order."""
+        last_number, last_key = position
+        if not last_key:
+            return self.ranges
+        part = last_key[len(self.prefixes[last_number]) :]
+        left: list[Range] = []
+        for number, (lower, upper) in enumerate(self.ranges):
+            assert lower is not None and upper is not None
+            edge = self.prefixes[number] + part
+            # At equal sort keys, ranges up to the last one have been read.
+            if (number <= last_number) != self.reverse:
+                edge = after(edge)
+            if self.reverse:
+                left.append((lower, max(lower, min(upper, edge))))
+            else:
+                left.append((min(upper, max(lower, edge)), upper))
+        return left
 
 
 def _index(handle: TableHandle, name: str, consistent: bool) -> IndexHandle:
@@ -242,7 +328,7 @@ def _is_reverse(select: Select, hash_names: Sequence[str], range_names: Sequence
         return False
     if select.where is None:
         raise refused(ORDER_NEEDS_WHERE)
-    reverse = False
+    directions = set()
     for path, descending in select.order:
         name = path[0]
         if len(path) > 1 or name not in (*hash_names, *range_names):
@@ -250,21 +336,20 @@ def _is_reverse(select: Select, hash_names: Sequence[str], range_names: Sequence
                 f"Variable reference {name} in ORDER BY clause must be part of the primary key"
             )
         if name in range_names:
-            reverse = descending
-    return reverse
+            directions.add(descending)
+    if len(directions) > 1:  # keys are stored in one order, which can be read in two
+        raise refused(ORDER_MIXED)
+    return True in directions
 
 
-def _key_values(name: str, given: list[Any], wanted: str) -> list[bytes]:
-    """Return the distinct encoded values of a hash attribute."""
+def _key_values(name: str, given: list[Any], wanted: str) -> list[Any]:
+    """Return the distinct values of a hash attribute."""
     if len(given) > STATEMENT_IN_MAX_KEYS:
-        raise refused(
-            f"The number of values of hash key {name} in the WHERE clause exceeds the limit of "
-            f"{STATEMENT_IN_MAX_KEYS}"
-        )
+        raise refused(TOO_MANY_KEYS.format(name))
     for value in given:
         if type_tag(value) != wanted:
             raise refused(KEY_TYPE)
-    return list(dict.fromkeys(map(values.encode_value, given)))
+    return list(dict.fromkeys(given))
 
 
 def _sort_condition(

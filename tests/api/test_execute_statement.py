@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.store import INDEXED, NUMBERS, SIMPLE, N, S, Store
+from tests.support.store import INDEXED, NUMBERS, SIMPLE, N, S, Store, table
 
 
 def run(store: Store, text: str, *given: Any, **more: Any) -> dict[str, Any]:
@@ -288,3 +288,83 @@ def test_delete(store: Store) -> None:
     reply = run(store, "DELETE FROM simple WHERE p = ? RETURNING ALL OLD *", p)
     assert reply["Items"] == [item]
     assert store.get(SIMPLE, p=p) is None
+
+
+# ORDER BY.
+
+ORDERS: list[tuple[str, Any]] = [
+    ("s", lambda row: (row[1], "cab".index(row[0]))),
+    ("s DESC", lambda row: (-row[1], "cab".index(row[0]))),
+    ("p", lambda row: row),
+    ("p DESC", lambda row: (-ord(row[0]), row[1])),
+    ("p, s DESC", lambda row: (row[0], -row[1])),
+    ("s DESC, p", lambda row: (-row[1], row[0])),
+    ("s, p DESC", lambda row: (row[1], -ord(row[0]))),
+]
+
+
+@pytest.mark.parametrize(("order", "key"), ORDERS)
+def test_several_partitions_in_order(store: Store, order: str, key: Any) -> None:
+    """Whatever the page: by sort key over all partitions, or partition by partition."""
+    base = store.key()["S"]
+    for partition in "abc":
+        for number in range(4):
+            store.put(NUMBERS, p=S(base + partition), s=N(number))
+    given = [S(base + partition) for partition in "cab"]
+    for condition, wanted in (
+        ("", range(4)),
+        ("AND s BETWEEN 1 AND 2", (1, 2)),
+        ("AND s = 3", (3,)),
+    ):
+        rows = sorted(((p, s) for p in "abc" for s in wanted), key=key)
+        text = f"SELECT * FROM numbers WHERE p IN [?, ?, ?] {condition} ORDER BY {order}"
+        for limit in (1, 2, 5, 12, 100):
+            found: list[Any] = []
+            more: dict[str, Any] = {}
+            while True:
+                reply = run(store, text, *given, Limit=limit, **more)
+                found += [(item["p"]["S"][-1], int(item["s"]["N"])) for item in reply["Items"]]
+                if "NextToken" not in reply:
+                    break
+                more = {"NextToken": reply["NextToken"]}
+            assert found == rows, (condition, limit)
+
+
+def test_partitions_of_an_index_in_order(store: Store) -> None:
+    """A global index's entries are merged by its own sort key; ties by the table's key."""
+    groups = [store.key() for _ in range(3)]
+    for number in range(12):
+        at = {"p": S(f"o{number:02}"), "s": S("s"), "g": groups[number % 3], "h": N(number // 5)}
+        store.put(INDEXED, **at)
+    text = 'SELECT p, h FROM indexed."by-gh" WHERE g IN [?, ?, ?] ORDER BY h DESC'
+    found: list[Any] = []
+    more: dict[str, Any] = {}
+    while True:
+        reply = run(store, text, *groups, Limit=2, **more)
+        found += [int(item["h"]["N"]) for item in reply["Items"]]
+        if "NextToken" not in reply:
+            break
+        more = {"NextToken": reply["NextToken"]}
+    assert found == sorted((number // 5 for number in range(12)), reverse=True)
+
+
+def test_values_of_all_hash_attributes_together_are_limited(store: Store) -> None:
+    """Four attributes with 50 values each would be six million partitions."""
+    keys = [
+        {"AttributeName": name, "KeyType": kind}
+        for name, kind in (("a", "HASH"), ("b", "HASH"), ("c", "RANGE"), ("d", "RANGE"))
+    ]
+    wide = {"IndexName": "wide", "KeySchema": keys, "Projection": {"ProjectionType": "ALL"}}
+    request = table("wide", "p", "p:S a:S b:S c:S d:S", GlobalSecondaryIndexes=[wide])
+    store("CreateTable", **request)
+    some = ", ".join(f"'{number}'" for number in range(10))
+    for several, count in ((some, 10), ("'1', '2'", 2)):
+        text = f"SELECT * FROM wide.wide WHERE a IN [{some}] AND b IN [{several}]"
+        if count == 2:
+            assert run(store, text)["Items"] == []
+        else:
+            message = refused(store, text)
+            assert message.startswith("The number of values of hash key a, b in the WHERE clause")
+    message = refused(store, "SELECT * FROM wide.wide WHERE a='x' AND b='x' ORDER BY c, d DESC")
+    assert message == "ORDER BY clause must have one direction for all sort key attributes"
+    store("DeleteTable", TableName="wide")
