@@ -70,6 +70,7 @@ def tables(
 ) -> None:
     """List the tables, or describe one."""
     with open_for_reading(path) as database:
+        _count(database)
         if table is not None:
             description = database.client.describe_table(TableName=table)["Table"]
             output.print_json(description) if json else print_description(description)
@@ -97,6 +98,14 @@ def tables(
         )
     else:
         output.console.print("no tables")
+
+
+def _count(database: Database) -> None:
+    """Count items beside a writer, whose counters stand in its memory until it closes."""
+    if hasattr(database, "engine"):
+        with output.errors_console.status("counting"):
+            for recount in database.catalog.begin_recounts():
+                recount()
 
 
 def get(

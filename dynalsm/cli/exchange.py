@@ -127,7 +127,8 @@ def _export_file(path: str, table: str, target: Path, kind: str) -> None:
         read = database.Table(table)
         first = [element["AttributeName"] for element in read.key_schema]
         passes = 1 if kind == "lines" else 2
-        with bar("exporting", read.item_count * passes) as tell:
+        # Beside a writer the count is not known.
+        with bar("exporting", read.item_count * passes or None) as tell:
             done = 0
 
             def items() -> Iterator[dict[str, Any]]:

@@ -155,6 +155,14 @@ def test_stats_of_a_running_server_and_again_and_again(path: Path) -> None:
     assert "offers no metrics (404): start it with dynalsm serve --metrics" in refused.stderr
 
 
+def test_tables_beside_a_writer_counts_what_is_there(path: Path) -> None:
+    with dynalsm.open(path) as database:
+        fill(database.Table("Music"), 3, "Another")
+        described = json.loads(run_cli("tables", path, "Music", "--json").stdout)
+    assert described["ItemCount"] == 8
+    assert [index["ItemCount"] for index in described["LocalSecondaryIndexes"]] == [8]
+
+
 def test_checkpoint(cli, path: Path) -> None:  # type: ignore[no-untyped-def]
     copy = path.parent / "copy.db"
     made = cli("checkpoint", path, copy)
