@@ -9,6 +9,7 @@ import typer
 from dynalsm._version import __version__
 from dynalsm.cli import (
     admin,
+    bench,
     data,
     demo,
     exchange,
@@ -28,7 +29,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for module in (demo, data, sql, admin, transfer, exchange, replicate):
+for module in (demo, data, sql, admin, transfer, exchange, replicate, bench):
     module.add_commands(app)
 
 

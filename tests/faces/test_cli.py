@@ -163,6 +163,22 @@ def test_tables_beside_a_writer_counts_what_is_there(path: Path) -> None:
     assert [index["ItemCount"] for index in described["LocalSecondaryIndexes"]] == [8]
 
 
+def test_bench_measures_and_leaves_nothing_behind(cli, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    place = tmp_path / "place"
+    place.mkdir()
+    ran = cli("bench", place, "--seconds", "0.01", "--json")
+    assert ran.code == 0, ran.err
+    assert [row["what"].partition(",")[0] for row in ran.lines] == [
+        "put_item", "put_item", "get_item", "query of 20 items",
+    ]  # fmt: skip
+    for row in ran.lines:
+        assert row["count"] >= 1
+        assert row["per_second"] > 0
+        assert row["latencies"] == sorted(row["latencies"])
+    assert list(place.iterdir()) == []
+    assert "there is no directory" in cli("bench", place / "missing").err
+
+
 def test_checkpoint(cli, path: Path) -> None:  # type: ignore[no-untyped-def]
     copy = path.parent / "copy.db"
     made = cli("checkpoint", path, copy)
