@@ -35,6 +35,7 @@ from dynalsm.snapshots import Snapshot
 
 if TYPE_CHECKING:
     from dynalsm._core import Engine
+    from dynalsm.model.insights import HotKeys
 
 DURABILITIES = ("commit", "interval", "os")
 SETTING_NAMES = frozenset(setting.name for setting in fields(Settings) if setting.repr)
@@ -230,6 +231,20 @@ class Database:
         self._check_open()
         figures: dict[str, Any] = self.engine.stats()
         return figures
+
+    def hot_keys(self, table: str, index: str | None = None) -> HotKeys:
+        """Return the keys of a table, or of one of its indexes, that are asked for most.
+
+        They are counted while contributor insights are on (UpdateContributorInsights), in memory,
+        over the last one to two hours. Raises: ResourceNotFoundException.
+        """
+        self._check_open()
+        handle = self.catalog.get(table)
+        if handle is None or (index is not None and index not in handle.indexes):
+            raise errors.API_ERRORS["ResourceNotFoundException"](
+                f"there is no table {table}" + (f" with an index {index}" if index else "")
+            )
+        return self.writes.insights.hot_keys(handle, handle.indexes[index] if index else None)
 
     def flush(self) -> None:
         """Write all memtables to SSTables."""

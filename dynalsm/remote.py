@@ -140,6 +140,11 @@ class RemoteDatabase(Database):
         """Raise: there is no engine here."""
         self._refuse("stats")
 
+    def hot_keys(self, table: str, index: str | None = None) -> NoReturn:
+        """Raise: there is no engine here."""
+        del table, index
+        self._refuse("hot_keys")
+
     def flush(self) -> NoReturn:
         """Raise: there is no engine here."""
         self._refuse("flush")

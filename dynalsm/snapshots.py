@@ -24,6 +24,7 @@ from dynalsm import errors, resource
 from dynalsm.api import dispatch
 from dynalsm.client import DynamoDBClient
 from dynalsm.model.catalog import IndexHandle, TableHandle
+from dynalsm.model.insights import Uncounted
 
 if TYPE_CHECKING:
     from dynalsm._core import Engine
@@ -125,6 +126,8 @@ class _NoWrites:
     """Where an operation that writes meets its refusal."""
 
     throttle = None
+    is_watched = False
+    insights = Uncounted()
 
     def __init__(self, path: str, seqno: int) -> None:
         self._path = path

@@ -123,7 +123,7 @@ def _run_reads(database: Any, reads: list[_TableRead], form: Form) -> Reply:
     unprocessed: dict[str, Any] = {}
     whole = room = database.settings.limit_batch_get_bytes
     seqno = 0
-    throttle = database.writes.throttle
+    throttle, insights = database.writes.throttle, database.writes.insights
     refusal: Throttled | None = None
     for read in reads:
         found: list[Any] = []
@@ -134,6 +134,8 @@ def _run_reads(database: Any, reads: list[_TableRead], form: Form) -> Reply:
                 refusal = _draw(throttle, read, size)
                 if refusal is not None:
                     break
+            if insights.is_on:
+                insights.note(read.handle, key)
             if size > room and room < whole:
                 room = 0
                 break
@@ -226,8 +228,11 @@ def _refused_tables(database: Any, requests: list[_Request]) -> list[str]:
 
 
 def charge_writes(database: Any, writes: Sequence[Write], factor: int = 1) -> None:
-    """Charge writes to their tables, when throughput is enforced."""
-    throttle = database.writes.throttle
+    """Charge writes to their tables, when throughput is enforced; count their keys."""
+    throttle, insights = database.writes.throttle, database.writes.insights
+    if insights.is_on:
+        for write in writes:
+            insights.note(write.handle, write.key)
     if throttle is not None:
         for write in writes:
             throttle.charge(write.handle, WRITE, write.tally(factor))

@@ -1,6 +1,6 @@
 """Contributor insights, and the Kinesis streaming destination of a table (reference 13.8).
 
-Both are settings kept in the table's `extras`:
+Both are settings kept in the table's `extras` (model/insights.py counts the keys):
 
     "insights"  {index name, "" for the table: [mode, changed at, rule suffix (ms)]}
     "kinesis"   {stream ARN: {"status": ACTIVE | DISABLED, "precision": ..., "changed": seconds}}
@@ -14,15 +14,15 @@ from __future__ import annotations
 import base64
 from typing import Any, NoReturn
 
-from dynalsm import errors
+from dynalsm import errors, values
 from dynalsm.api import messages, names
 from dynalsm.api.registry import Reply, Request, operation
 from dynalsm.api.table_checks import fail, invalid
 from dynalsm.model import kinesis
 from dynalsm.model.catalog import TableHandle
+from dynalsm.model.insights import EXTRA as INSIGHTS
 from dynalsm.model.schema import ACTIVE
 
-INSIGHTS = "insights"
 DEFAULT_MODE = "ACCESSED_AND_THROTTLED_KEYS"
 LIST_LIMIT = 100
 _RULE_KINDS = {
@@ -55,6 +55,7 @@ def update_contributor_insights(database: Any, request: Request, _form: Any) -> 
         )
         if schema is not handle.schema:
             database.catalog.replace(schema)
+            database.writes.watch()
     reply = _named(handle.name, index)
     reply["ContributorInsightsStatus"] = "ENABLING" if enables else "DISABLING"
     if enables:
@@ -63,7 +64,7 @@ def update_contributor_insights(database: Any, request: Request, _form: Any) -> 
 
 
 @operation("DescribeContributorInsights")
-def describe_contributor_insights(database: Any, request: Request, _form: Any) -> Reply:
+def describe_contributor_insights(database: Any, request: Request, form: Any) -> Reply:
     """Return whether contributor insights are on, and the names of their rules."""
     handle = names.control_table(database, request["TableName"])
     index = _index_name(handle, request)
@@ -86,7 +87,35 @@ def describe_contributor_insights(database: Any, request: Request, _form: Any) -
     reply["ContributorInsightsStatus"] = "ENABLED"
     reply["ContributorInsightsMode"] = mode
     reply["LastUpdateDateTime"] = changed
+    reply["TopContributors"] = _top_contributors(database, handle, index, form)
     return reply
+
+
+def _top_contributors(database: Any, handle: TableHandle, index: str, form: Any) -> dict[str, Any]:
+    """Return the heaviest keys: an addition of ours, because there is no CloudWatch to show them.
+
+    Clients that know DynamoDB's reply leave it out.
+    """
+    found = database.writes.insights.hot_keys(handle, handle.indexes[index] if index else None)
+    return {
+        member: [
+            {
+                "Key": {
+                    name: form.decode_value(values.encode_value(value))
+                    for name, value in entry["key"].items()
+                },
+                "Count": entry["count"],
+                "Error": entry["error"],
+            }
+            for entry in entries
+        ]
+        for member, entries in (
+            ("PartitionKeys", found.partitions),
+            ("Items", found.items),
+            ("ThrottledPartitionKeys", found.throttled_partitions),
+            ("ThrottledItems", found.throttled_items),
+        )
+    }
 
 
 @operation("ListContributorInsights")

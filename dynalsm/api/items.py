@@ -54,8 +54,8 @@ def get_item(database: Any, request: Request, form: Form) -> Reply:
         check_key_paths(handle, projection.paths)
     keys = handle.keys
     key = keys.encode_key(key_item)
-    if database.writes.throttle is not None:
-        replies.admit(database, handle, READ)
+    if database.writes.is_watched:
+        replies.admit(database, handle, READ, key=key)
     stored = handle.tree.get(key)
     is_consistent = request.get("ConsistentRead")
     if is_consistent and database.must_wait:
@@ -160,14 +160,15 @@ def update_item(database: Any, request: Request, form: Form) -> Reply:
 
 
 def run(database: Any, write: Write) -> int:
-    """Run one write within the table's throughput, if that is enforced."""
+    """Run one write within the table's throughput, if that is enforced; count its key."""
     service = database.writes
-    if service.throttle is None:
+    if not service.is_watched:
         seqno: int = service.run(write)
         return seqno
-    replies.admit(database, write.handle, WRITE)
+    replies.admit(database, write.handle, WRITE, key=write.key)
     seqno = service.run(write)
-    service.throttle.charge(write.handle, WRITE, write.tally())
+    if service.throttle is not None:
+        service.throttle.charge(write.handle, WRITE, write.tally())
     return seqno
 
 

@@ -359,8 +359,10 @@ def _go_on_after(read: _Read, key: bytes) -> None:
 
 
 def _reply(database: Any, request: Request, form: Form, read: _Read) -> Reply:
-    if database.writes.throttle is not None:
-        replies.admit(database, read.handle, READ, read.index)
+    if database.writes.is_watched:
+        # A Query stays in one partition, whose key its lower bound begins with.
+        key = None if read.is_scan else read.lower
+        replies.admit(database, read.handle, READ, read.index, key, is_whole=False)
     counts_only = request.get("Select") == "COUNT"
     projection = read.bound.projection
     # Items are decoded while the page is read, unless only parts of them are wanted.

@@ -24,14 +24,30 @@ def settle(database: Any, seqno: int) -> None:
         database.finish(seqno)
 
 
-def admit(database: Any, handle: TableHandle, way: str, index: Any = None) -> None:
-    """Let an operation begin, unless throughput is enforced and used up. Raises: ApiError."""
-    throttle = database.writes.throttle
+def admit(
+    database: Any,
+    handle: TableHandle,
+    way: str,
+    index: Any = None,
+    key: bytes | None = None,
+    *,
+    is_whole: bool = True,
+) -> None:
+    """Let an operation begin, unless throughput is enforced and used up; count its key.
+
+    `key`: its tree key, or not whole that of a partition. Raises: ApiError.
+    """
+    throttle, insights = database.writes.throttle, database.writes.insights
+    is_counted = insights.is_on and key is not None
     if throttle is not None:
         try:
             throttle.admit(handle, way, index)
         except Throttled as problem:
+            if is_counted:
+                insights.note(handle, key, index, is_throttled=True, is_whole=is_whole)
             raise throttled(problem) from None
+    if is_counted:
+        insights.note(handle, key, index, is_whole=is_whole)
 
 
 def report(

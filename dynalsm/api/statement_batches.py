@@ -164,7 +164,7 @@ def _run_read_member(database: Any, member: _Member, form: Form) -> int:
     if key is None:
         raise refuse(SELECT_NEEDS_KEY.format(_BATCH))
     consistent = bool(member.request.get("ConsistentRead"))
-    replies.admit(database, handle, READ)
+    replies.admit(database, handle, READ, key=key)
     item = get_item(handle, key)
     member.handle = handle
     member.tally = Tally(read_units(0 if item is None else values.item_size(item), consistent))

@@ -57,7 +57,7 @@ cdef TableHandle handle_of(database, dict request, Py_ssize_t* found):
     if text == NULL or type(<object>text) is not str:
         return None
     name = PyDict_GetItemWithError(<dict?>database.settings.table_names, <object>text)
-    if name == NULL or database.writes.throttle is not None:
+    if name == NULL or database.writes.is_watched:
         return None
     return database.catalog.get(<object>name)
 

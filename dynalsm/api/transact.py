@@ -424,6 +424,10 @@ def read_at_once(
 ) -> list[bytes | None]:
     """Return items of one snapshot, once all of it is durable."""
     _admit_all(database, handles, READ)
+    insights = database.writes.insights
+    if insights.is_on:
+        for handle, key in zip(handles, keys, strict=True):
+            insights.note(handle, key)
     with database.engine.snapshot() as snapshot:
         items = [get_item(handle, key, snapshot) for handle, key in zip(handles, keys, strict=True)]
         if database.must_wait:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from dynalsm.model.insights import Insights
 from dynalsm.model.item_collections import Collections
 from dynalsm.model.stripes import LockTimeout
 from dynalsm.model.throttle import Throttle
@@ -56,4 +57,13 @@ class Writes(WritePath):
         self.tokens = Tokens(catalog.tree, settings)
         # None unless the database enforces throughput; read by all data operations.
         self.throttle = Throttle(settings.clock) if settings.enforce_throughput else None
+        self.insights = Insights(catalog, settings.clock)
+        # Whether operations are admitted and counted one by one; the straight way is closed then.
+        self.is_watched = False
+        self.watch()
         catalog.barrier = self.barrier
+
+    def watch(self) -> None:
+        """Take note of changed settings of throughput and insights."""
+        self.insights.refresh()
+        self.is_watched = self.throttle is not None or self.insights.is_on
