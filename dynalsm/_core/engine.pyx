@@ -662,19 +662,41 @@ def engine_stats(Engine engine not None):
         "compaction": {
             "runs": c.compactions, "read_bytes": c.compaction_read_bytes,
             "written_bytes": c.compaction_written_bytes,
+            "pending_bytes": jobs.pending_bytes(engine),
         },
+        # Written to logs and tables for each byte of the user's; since the engine was opened.
         "write_amplification": (
-            (c.user_bytes + c.flush_bytes + c.compaction_written_bytes) / c.user_bytes
+            <double>(c.user_bytes + c.flush_bytes + c.compaction_written_bytes) / c.user_bytes
             if c.user_bytes else 0.0
         ),
+        # Sorted runs that a scan merges, and a get may have to ask, in the partition with most.
+        "read_amplification": max((tree["sorted_runs"] for tree in trees.values()), default=0),
+        # Of tables, for each byte in last levels (which hold each key once).
+        "space_amplification": space_amplification(trees),
         "stalls": {
             "count": c.stalls, "seconds": c.stall_ns / 1e9, "slowdown_seconds": c.slowdown_ns / 1e9,
             "sealed_generations": core.generation_count,
+            "reason": stall_reason(engine),
         },
         "disk_bytes": sum(tree["disk_bytes"] for tree in trees.values()),
         "trees": trees,
         "failures": engine_failures(engine),
     }
+
+
+cdef double space_amplification(dict trees):
+    last = sum(tree["levels"][LEVELS - 1]["bytes"] for tree in trees.values())
+    every = sum(tree["disk_bytes"] for tree in trees.values())
+    return <double>every / last if last else 1.0
+
+
+cdef stall_reason(Engine engine):
+    """What holds writes back at this moment, or None."""
+    if engine.core.generation_count >= engine.core.stall_generations:
+        return "full write buffers wait for their flush"
+    if atomic_load(&engine.core.slowdown_ns_per_kib):
+        return f"compaction is behind: {jobs.top_level_files(engine)} files in a level 0"
+    return None
 
 
 cdef dict engine_failures(Engine engine):
@@ -1012,6 +1034,10 @@ cdef class Tree:
             "levels": levels,
             "disk_bytes": sum(level["bytes"] for level in levels),
             "memtable_bytes": sum(p["memtable_bytes"] for p in parts),
+            "sorted_runs": max(
+                (len(p["levels"][0]) + sum(1 for level in p["levels"][1:] if level) for p in parts),
+                default=0,
+            ),
             "entries": sum(p["entries"] for p in parts),
             "deletions": sum(p["deletions"] for p in parts),
         }

@@ -758,6 +758,22 @@ def compact_once(Engine engine not None, dict avoided=None):
     return True
 
 
+def pending_bytes(Engine engine not None):
+    """Bytes that compactions are due to rewrite, over all trees."""
+    cdef Tree tree
+    cdef int index
+    cdef Partition* partition
+    cdef uint64_t oldest = oldest_snapshot(engine)
+    due = 0
+    with engine.admin:
+        for tree in engine.trees.values():
+            for index in range(tree.core.parts.count):
+                partition = tree.core.parts.items[index]
+                if partition.version.counts[0] or not is_settled(partition):
+                    due += picker.pending_bytes(shape_of(partition, oldest), engine.picker_options)
+    return due
+
+
 cdef bint is_settled(const Partition* partition) noexcept nogil:
     """Nothing but a small last level without garbage: no need to ask the picker."""
     cdef int level

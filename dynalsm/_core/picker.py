@@ -87,6 +87,22 @@ def level_targets(shape: Shape, options: Options) -> tuple[int, dict[int, int]]:
     return base, targets
 
 
+def pending_bytes(shape: Shape, options: Options) -> int:
+    """Bytes that are due to be rewritten until every level is within its size."""
+    base, targets = level_targets(shape, options)
+    top = shape.levels[0]
+    due = 0
+    if len(top) >= options.top_files:
+        smallest = min(file.smallest for file in top)
+        largest = max(file.largest for file in top)
+        below = size_of(overlapping(shape.levels[base], smallest, largest))
+        due = size_of(top) + (below if size_of(top) * options.top_share >= below else 0)
+    for level in range(base, LAST_LEVEL):
+        excess = max(0, size_of(shape.levels[level]) - targets[level])
+        due += min(excess * (1 + options.ratio), excess + size_of(shape.levels[level + 1]))
+    return due
+
+
 def is_bottom(shape: Shape, output_level: int) -> bool:
     """Whether nothing lies below the output level."""
     return not any(shape.levels[level] for level in range(output_level + 1, LAST_LEVEL + 1))

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from dynalsm._core.picker import LAST_LEVEL, File, Options, Plan, Shape, pick, pick_everything
+from dynalsm._core.picker import (
+    LAST_LEVEL,
+    File,
+    Options,
+    Plan,
+    Shape,
+    pending_bytes,
+    pick,
+    pick_everything,
+)
 
 MIB = 1 << 20
 OPTIONS = Options()
@@ -99,3 +108,13 @@ def test_everything() -> None:
     assert pick_everything(last, None, None) is None
     busy = shape([file(1, MIB, is_busy=True)])
     assert pick_everything(busy, None, None) == "busy"
+
+
+def test_pending_bytes() -> None:
+    assert pending_bytes(shape(tops(8, 8, 8)), OPTIONS) == 0
+    below = [file(9, 90 * MIB)]
+    assert pending_bytes(shape(tops(8, 8, 8, 8), level6=below), OPTIONS) == (32 + 90) * MIB
+    assert pending_bytes(shape(tops(1, 1, 1, 1), level6=below), OPTIONS) == 4 * MIB
+    last = [file(90, 700 * MIB)]
+    fifth = [file(50, 100 * MIB)]  # a tenth of the last level, or 64 MiB, is allowed
+    assert pending_bytes(shape([], level5=fifth, level6=last), OPTIONS) == 30 * 11 * MIB

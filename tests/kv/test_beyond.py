@@ -445,6 +445,10 @@ def test_stats_are_numbers_that_add_up(db: kv.DB) -> None:
         size for part, size in stats["memory"].items() if part != "budget"
     )
     assert stats["write_amplification"] > 1
+    assert stats["read_amplification"] >= 1
+    assert stats["space_amplification"] >= 1
+    assert stats["compaction"]["pending_bytes"] == 0
+    assert stats["stalls"]["reason"] is None
     space = db.keyspace("more")
     space.put(b"a", b"1")
     assert space.stats()["entries"] == 1
