@@ -37,6 +37,11 @@ def parser() -> argparse.ArgumentParser:
         default=None,
         help="Offer GET /metrics; by default where no keys are set.",
     )
+    add(
+        "--trace",
+        action="store_true",
+        help="Make OpenTelemetry spans; run it under opentelemetry-instrument.",
+    )
     add("--durability", default="commit", help="commit, interval or os (%(default)s).")
     add(
         "--memory-mib",
@@ -96,6 +101,10 @@ def serve(options: argparse.Namespace) -> None:
         bucket_root=options.bucket_root,
         table_delay_seconds=options.table_delay,
     ) as database:
+        if options.trace:
+            from dynalsm import telemetry
+
+            telemetry.instrument(database)
         run_server(
             database,
             options.host,
