@@ -64,6 +64,7 @@ class Metrics:
         yield from self._requests()
         figures = self._database.engine.stats()
         trees = figures.pop("trees", {})
+        figures["failures"] = len(figures.get("failures", ()))
         yield from _figures("dynalsm_engine", figures)
         yield from self._trees(trees)
 

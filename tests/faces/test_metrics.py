@@ -66,3 +66,16 @@ def test_metrics_can_be_switched_off(disk_db: Database) -> None:
             page(server.url)
         assert caught.value.code == 404
     assert disk_db.tables == []
+
+
+def test_failing_work_is_counted(disk_db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing:
+        def stats(self) -> dict[str, object]:
+            return {**real.stats(), "failures": {"flush": "no space", "writes": "no space"}}
+
+    real = disk_db.engine
+    metrics = Metrics(disk_db)
+    assert b"\ndynalsm_engine_failures 0.0\n" in metrics.render()
+    monkeypatch.setattr(disk_db, "engine", Failing())
+    assert b"\ndynalsm_engine_failures 2.0\n" in metrics.render()
+    monkeypatch.undo()
