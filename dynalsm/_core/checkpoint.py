@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from collections.abc import Set
 from typing import TYPE_CHECKING
 
 from dynalsm import errors
@@ -31,10 +32,11 @@ STAGE = os.path.join("data", "checkpoint")
 COPY_BYTES = 1 << 20
 
 
-def write(engine: Engine, path: str) -> None:
+def write(engine: Engine, path: str, trees: Set[str] | None = None) -> int:
     """Write a checkpoint of everything that has been flushed into the new directory `path`.
 
-    Raises: StorageError when there is something at `path`, StorageIOError, NoSpaceError.
+    trees: names of those to be in it; None: all. Returns the sequence number of the last commit in
+    it. Raises: StorageError when there is something at `path`, StorageIOError, NoSpaceError.
     """
     target = os.path.abspath(path)
     if os.path.lexists(target):
@@ -42,18 +44,29 @@ def write(engine: Engine, path: str) -> None:
     temporary = target + SUFFIX
     shutil.rmtree(temporary, ignore_errors=True)
     try:
-        _write_aside(engine, temporary)
+        seqno = _write_aside(engine, temporary, trees)
         files.rename_file(temporary, target, sync=False)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     files.sync_directory(os.path.dirname(target))
+    return seqno
 
 
-def _write_aside(engine: Engine, target: str) -> None:
+def _only(base: Edit, trees: Set[str]) -> None:
+    """Leave in a state what belongs to some trees."""
+    base["trees"] = [tree for tree in base["trees"] if tree[1] in trees]
+    kept = {tree[0] for tree in base["trees"]}
+    base["add"] = [record for record in base["add"] if record[TREE] in kept]
+    base["ranges"] = [record for record in base["ranges"] if record[0] in kept]
+
+
+def _write_aside(engine: Engine, target: str, trees: Set[str] | None) -> int:
     files.make_directory(target, sync=False)
     with engine.admin:
         base = engine.state.base()
+        if trees is not None:
+            _only(base, trees)
         base["next"] = max(base["next"], engine.manifest.number, base["log"]) + 1
         try:
             _link(engine.path, target, base)
@@ -77,6 +90,8 @@ def _write_aside(engine: Engine, target: str) -> None:
     number = base["next"]
     base["next"] = number + 1
     Manifest.create(target, number, base).close()
+    flushed: int = base["flushed"]
+    return flushed
 
 
 def _stage(engine: Engine, base: Edit) -> str:

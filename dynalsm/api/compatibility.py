@@ -57,7 +57,7 @@ DONE_AS: Final[dict[str, tuple[str, str]]] = {
     "PutResourcePolicy": (KEPT, "there are no principals to hold a policy against"),
     "GetResourcePolicy": (KEPT, ""),
     "DeleteResourcePolicy": (KEPT, ""),
-    "CreateBackup": (LOCAL, "one file in the database's directory"),
+    "CreateBackup": (LOCAL, "a directory of hard links in the database's own"),
     "DescribeBackup": (LOCAL, ""),
     "ListBackups": (LOCAL, ""),
     "DeleteBackup": (LOCAL, ""),

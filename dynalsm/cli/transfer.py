@@ -18,6 +18,7 @@ from dynalsm.cli.data import JsonOption, PathArgument, TableArgument, open_for_w
 
 if TYPE_CHECKING:
     from dynalsm.database import Database
+    from dynalsm.type_defs import BackupDetailsTypeDef, PointInTimeRecoverySpecificationTypeDef
 
 TimeOption = Annotated[
     str | None, typer.Option(help="A moment: 2026-10-05T14:23:11 (UTC if nothing is said).")
@@ -57,10 +58,10 @@ def backup(
             _list_backups(database, verify, json)
 
 
-def _finished_backup(database: Database, arn: str) -> dict[str, Any]:
+def _finished_backup(database: Database, arn: str) -> BackupDetailsTypeDef:
     while True:
         reply = database.client.describe_backup(BackupArn=arn)
-        details: dict[str, Any] = reply["BackupDescription"]["BackupDetails"]
+        details = reply["BackupDescription"]["BackupDetails"]
         if details["BackupStatus"] != "CREATING":
             return details
         time.sleep(POLL_SECONDS)
@@ -70,11 +71,11 @@ def _list_backups(database: Database, verify: bool, json: bool) -> None:
     found = _all_backups(database)
     if verify:
         from dynalsm.model import backup as backups
-        from dynalsm.model import backup_file
+        from dynalsm.model import backup_tables
 
         for summary in found:
             path = backups.of(database).path(summary["BackupArn"].rpartition("/")[2])
-            with backup_file.BackupFile(path) as file:
+            with backup_tables.open_backup(path) as file:
                 file.verify()
     if json:
         for summary in found:
@@ -111,7 +112,7 @@ def _arn_of(database: Database, text: str) -> str | None:
 
 def restore(
     path: PathArgument,
-    source: Annotated[str, typer.Argument(help="Id of a backup, a backup file, or a table.")],
+    source: Annotated[str, typer.Argument(help="Id or path of a backup, or a table.")],
     target: Annotated[str, typer.Argument(help="Name of the new table.")],
     at: TimeOption = None,
     sequence_number: Annotated[
@@ -125,7 +126,7 @@ def restore(
             database.client.restore_table_from_backup(TargetTableName=target, BackupArn=arn)
         elif sequence_number is not None:
             _restore_to_number(database, source, target, sequence_number)
-        elif Path(source).is_file():
+        elif _is_backup(source):
             from dynalsm.model import restore as restores
 
             _wait_for_job(restores.from_file(database, str(Path(source).resolve()), target))
@@ -137,6 +138,12 @@ def restore(
         database.client.get_waiter("table_exists").wait(TableName=target)
         items = database.client.describe_table(TableName=target)["Table"]["ItemCount"]
     output.console.print(f"{target} restored: {int(items):,} items")
+
+
+def _is_backup(path: str) -> bool:
+    from dynalsm.model import backup_tables
+
+    return backup_tables.is_backup(path)
 
 
 def _restore_to_number(database: Database, source: str, target: str, number: int) -> None:
@@ -179,7 +186,9 @@ def recovery(
     """Show or change the point-in-time recovery of a table."""
     with open_for_writing(path) as database:
         if on is not None or days is not None:
-            wanted: dict[str, Any] = {"PointInTimeRecoveryEnabled": on is not False}
+            wanted: PointInTimeRecoverySpecificationTypeDef = {
+                "PointInTimeRecoveryEnabled": on is not False
+            }
             if days is not None:
                 wanted["RecoveryPeriodInDays"] = days
             database.client.update_continuous_backups(

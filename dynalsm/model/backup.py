@@ -1,7 +1,9 @@
-"""Backups of tables: one file each, `<database>/backups/<id>.backup` (model/backup_file.py).
+"""Backups of tables: `<database>/backups/<id>.backup`, a directory with links to the table's files
+(model/backup_tables.py), or one file (model/backup_file.py: an engine without files, and backups
+of older versions).
 
-A backup is what one snapshot of the engine shows, so it is consistent although writes go on. Its
-file says everything about it; there is no list elsewhere. So backups outlive their table, may be
+A backup is what one moment of the engine shows, so it is consistent although writes go on. It
+says everything about itself; there is no list elsewhere. So backups outlive their table, may be
 copied to another place or database, and are not affected by anything that happens to the catalog.
 
 A backup is being made (CREATING) until its file has its name; a crash before that leaves a partial
@@ -23,9 +25,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dynalsm import errors
 from dynalsm._core import files
-from dynalsm.model import backup_file
+from dynalsm.model import backup_file, backup_tables
 from dynalsm.model import schema as schemas
 from dynalsm.model.backup_file import PARTIAL_SUFFIX, BackupFile, Stopped, Totals
+from dynalsm.model.backup_tables import BackupTables, open_backup
 
 if TYPE_CHECKING:
     from dynalsm.model.catalog import TableHandle
@@ -121,7 +124,7 @@ class Backups:
             self._known.pop(backup_id, None)
             return None
         if backup_id not in self._known:
-            with BackupFile(self.path(backup_id)) as file:
+            with open_backup(self.path(backup_id)) as file:
                 self._known[backup_id] = _described(backup_id, file)
         return self._known[backup_id]
 
@@ -133,14 +136,14 @@ class Backups:
             log.warning("backup left out of the list: %s", problem)
             return None
 
-    def open(self, backup_id: str) -> BackupFile:
-        """Open a backup's file to restore from it; give it back with `release`."""
+    def open(self, backup_id: str) -> BackupFile | BackupTables:
+        """Open a backup to restore from it; give it back with `release`."""
         with self._mutex:
-            file = BackupFile(self.path(backup_id))
+            file = open_backup(self.path(backup_id))
             self._readers[backup_id] = self._readers.get(backup_id, 0) + 1
         return file
 
-    def release(self, backup_id: str, file: BackupFile) -> None:
+    def release(self, backup_id: str, file: BackupFile | BackupTables) -> None:
         """Close what `open` opened."""
         file.close()
         with self._mutex:
@@ -195,7 +198,7 @@ class Backups:
         with self._mutex:
             if backup_id in self._readers or backup_id in self._creating:
                 raise BackupInUse
-            files.remove_file(self.path(backup_id), missing_ok=True)
+            backup_tables.remove(self.path(backup_id))
             files.sync_directory(self.directory)
             self._known.pop(backup_id, None)
 
@@ -206,7 +209,7 @@ class Backups:
             with self._mutex:
                 is_left = name.removesuffix(SUFFIX + PARTIAL_SUFFIX) not in self._creating
             if name.endswith(SUFFIX + PARTIAL_SUFFIX) and is_left:
-                files.remove_file(os.path.join(self.directory, name), missing_ok=True)
+                backup_tables.remove(os.path.join(self.directory, name))
         for backup in self.all():
             if backup.expires_at is not None and backup.expires_at <= now:
                 try:
@@ -238,6 +241,10 @@ class Backups:
             "schema": schemas.pack(backup.schema),
             "seqno": snapshot.seqno,
         }
+        if backup_tables.can_link(self._engine):
+            path, tree = self.path(backup.id), handle.tree.name
+            backup_tables.write(self._engine, path, tree, description, handle.statistics)
+            return
         chunks = backup_file.tree_chunks(handle.tree, snapshot)
         backup_file.write(
             self.path(backup.id), description, chunks, handle.keys.stored_size, should_stop
@@ -258,12 +265,12 @@ def new_id(now: float) -> str:
 
 
 def read(path: str) -> Backup:
-    """Return the description of a backup file that lies anywhere."""
-    with BackupFile(path) as file:
+    """Return the description of a backup that lies anywhere."""
+    with open_backup(path) as file:
         return _described(os.path.basename(path).removesuffix(SUFFIX), file)
 
 
-def _described(backup_id: str, file: BackupFile) -> Backup:
+def _described(backup_id: str, file: BackupFile | BackupTables) -> Backup:
     fields = file.description
     return Backup(
         backup_id,

@@ -24,6 +24,7 @@ from dynalsm import errors
 from dynalsm.model import backup, jobs, pitr
 from dynalsm.model import schema as schemas
 from dynalsm.model.backup_file import BackupFile
+from dynalsm.model.backup_tables import BackupTables, open_backup
 from dynalsm.model.handles import TableHandle
 from dynalsm.model.jobs import IN_PROGRESS, Job, Kind
 from dynalsm.model.new_tables import NewTable
@@ -140,9 +141,9 @@ def _load(database: Any, record: dict[str, Any], new: NewTable) -> None:
 
 
 @contextmanager
-def _opened(database: Any, record: dict[str, Any]) -> Iterator[BackupFile]:
+def _opened(database: Any, record: dict[str, Any]) -> Iterator[BackupFile | BackupTables]:
     if "file" in record:
-        with BackupFile(record["file"]) as file:
+        with open_backup(record["file"]) as file:
             yield file
         return
     kept = backup.of(database)

@@ -14,7 +14,7 @@ import pytest
 import dynalsm
 from dynalsm import errors
 from dynalsm.database import Database
-from dynalsm.model import backup, pitr, streams
+from dynalsm.model import backup, backup_file, backup_tables, pitr, streams
 from tests.support.store import N, S, index, table
 
 REGION = "arn:aws:dynamodb:us-east-1:123456789012"
@@ -195,7 +195,7 @@ def test_a_backup_outlives_its_table_and_the_process(path: str, clock: Clock) ->
 def test_a_damaged_backup_is_told_and_the_others_stay(db: Database) -> None:
     put(db, 1)
     damaged, whole = create(db), create(db)
-    file = Path(backup.of(db).path(damaged.rpartition("/")[2]))
+    file = Path(backup.of(db).path(damaged.rpartition("/")[2])) / backup_tables.ABOUT
     content = bytearray(file.read_bytes())
     content[-60] ^= 1
     file.write_bytes(bytes(content))
@@ -212,9 +212,73 @@ def test_what_a_crash_left_of_a_backup_is_swept(path: str, clock: Clock) -> None
         create(db)
         directory = Path(backup.of(db).directory)
         (directory / "00000000000001-aaaaaaaa.backup.partial").write_bytes(b"half")
+        half = directory / "00000000000002-aaaaaaaa.backup.partial" / backup_tables.DATA
+        half.mkdir(parents=True)
+        (half / "MANIFEST").write_bytes(b"half")
     with open_database(path, clock) as db:
         assert len(db.call("ListBackups", {})["BackupSummaries"]) == 1
         assert len(os.listdir(directory)) == 1
+
+
+def files_of(directory: Path) -> dict[int, Path]:
+    return {file.stat().st_ino: file for file in directory.rglob("*.sst")}
+
+
+def test_a_backup_links_to_the_files_of_the_table(path: str, clock: Clock) -> None:
+    """No byte of the items is copied, nothing of another table is in it, and it stays as it is."""
+    with open_database(path, clock) as db:
+        db.call("CreateTable", music())
+        db.call("CreateTable", music("Other"))
+        for number in range(300):
+            put(db, number)
+        arn = create(db)
+        made = Path(backup.of(db).path(arn.rpartition("/")[2]))
+        linked = files_of(made)
+        assert linked
+        assert linked.keys() <= files_of(Path(path) / "data").keys()
+        with backup_tables.open_backup(str(made)) as file:
+            assert [entry for chunk in file.chunks() for entry in chunk] == list(
+                db.catalog.get("Music").tree.cursor()
+            )
+            assert file.verify().items == 300
+        for number in range(300):
+            key = {"p": S(f"p{number % 3}"), "s": N(number)}
+            db.call("DeleteItem", {"TableName": "Music", "Key": key})
+        db.call("DeleteTable", {"TableName": "Music"})
+        db.compact()
+        db.call("RestoreTableFromBackup", {"TargetTableName": "Again", "BackupArn": arn})
+        assert numbers(db, "Again") == list(range(300))
+        db.call("DeleteBackup", {"BackupArn": arn})
+        assert not made.exists()
+        assert os.listdir(made.parent) == []
+
+
+def test_an_empty_table_is_backed_up(db: Database) -> None:
+    arn = create(db)
+    restore(db, arn)
+    assert scan(db, "Again") == []
+    described = db.call("DescribeBackup", {"BackupArn": arn})["BackupDescription"]
+    assert described["SourceTableDetails"]["ItemCount"] == 0
+
+
+def test_backups_of_older_versions_are_read(db: Database) -> None:
+    """They are one file (format-backup.md)."""
+    for number in range(3):
+        put(db, number)
+    arn = create(db)
+    made = Path(backup.of(db).path(arn.rpartition("/")[2]))
+    with backup_tables.open_backup(str(made)) as file:
+        description, chunks = file.description, list(file.chunks())
+    shutil.rmtree(made)
+    stored_size = db.catalog.get("Music").keys.stored_size
+    backup_file.write(str(made), description, chunks, stored_size)
+    backup.of(db)._known.clear()
+    details = db.call("DescribeBackup", {"BackupArn": arn})["BackupDescription"]
+    assert details["SourceTableDetails"]["ItemCount"] == 3
+    restore(db, arn)
+    assert numbers(db, "Again") == [0, 1, 2]
+    db.call("DeleteBackup", {"BackupArn": arn})
+    assert not made.exists()
 
 
 # Restoring.
@@ -423,11 +487,14 @@ def test_while_a_restore_is_running(db: Database, monkeypatch: pytest.MonkeyPatc
 def test_a_restore_that_fails_leaves_nothing(db: Database) -> None:
     put(db, 1)
     arn = create(db)
-    file = Path(backup.of(db).path(arn.rpartition("/")[2]))
+    made = Path(backup.of(db).path(arn.rpartition("/")[2]))
+    (file,) = made.rglob("*.sst")
     content = bytearray(file.read_bytes())
-    # The last byte of the only block of items; the description, before it, is still whole.
-    content[-100] ^= 1
+    content[20] ^= 1  # of the only block of items
+    file.unlink()  # it is the table's own file as well
     file.write_bytes(bytes(content))
+    with backup_tables.open_backup(str(made)) as opened, pytest.raises(errors.CorruptionError):
+        opened.verify()
     trees = set(db.engine.tree_names())
     with pytest.raises(errors.CorruptionError):
         restore(db, arn)

@@ -18,7 +18,17 @@ from typing import Any
 import pytest
 
 import dynalsm
-from dynalsm.model import backup, backup_file, bulk, exports, imports, jobs, pitr, restore
+from dynalsm.model import (
+    backup,
+    backup_file,
+    backup_tables,
+    bulk,
+    exports,
+    imports,
+    jobs,
+    pitr,
+    restore,
+)
 from tests.crash.test_control_plane import check
 from tests.support.store import N, S, index, table
 
@@ -143,12 +153,14 @@ def check_made(db: Any, buckets: Path) -> None:
                 assert record["items"] == ITEMS
                 assert (buckets / "out" / record["manifest"]).exists()
     for each in backup.of(db).all():
-        with backup_file.BackupFile(backup.of(db).path(each.id)) as file:
+        with backup_tables.open_backup(backup.of(db).path(each.id)) as file:
             assert file.verify().items == ITEMS
+            assert sum(map(len, file.chunks())) == ITEMS
     for base in pitr.bases(db.catalog, db.catalog.get("Music").schema.id):
         path = pitr._base_path(db, db.catalog.get("Music").schema.id, base)
         backup_file.BackupFile(path).verify()
-    left = [name for _, _, names in os.walk(backup.of(db).directory) for name in names]
+    walk = os.walk(backup.of(db).directory)
+    left = [name for _, directories, names in walk for name in directories + names]
     assert not any(name.endswith(backup_file.PARTIAL_SUFFIX) for name in left)
 
 

@@ -14,6 +14,7 @@ from dynalsm.model import backup, backup_file, pitr
 from dynalsm.model import schema as schemas
 from dynalsm.model.backup_file import BackupFile, Stopped, Totals
 from tests.format import backup as page
+from tests.format.database import read_database
 from tests.format.log import Damage
 from tests.support.store import N, S, table
 
@@ -36,9 +37,14 @@ def test_the_page_is_enough(tmp_path: Path) -> None:
         made = backup.of(db).path(reply["BackupDetails"]["BackupArn"].rpartition("/")[2])
         handle = db.catalog.get("Music")
         (base,) = pitr.bases(db.catalog, handle.schema.id)
-        description, entries, totals = page.read(Path(made).read_bytes())
-        assert entries == list(handle.tree.cursor())
-        assert totals == {"items": 2000, "size_bytes": handle.statistics.bytes}
+        description, entries, _ = page.read((Path(made) / "about").read_bytes())
+        assert entries == []
+        assert description["items"] == 2000
+        assert description["size_bytes"] == handle.statistics.bytes
+        assert description["tree"] == handle.tree.name
+        assert description["seqno"] <= db.engine.last_seqno
+        held = read_database(Path(made) / "data")
+        assert held == {handle.tree.name: dict(handle.tree.cursor())}
         assert (description["content"], description["kind"]) == ("backup", "USER")
         assert (description["name"], description["expires_at"]) == ("nightly", None)
         assert schemas.unpack(description["schema"]).name == "Music"

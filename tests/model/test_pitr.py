@@ -16,7 +16,7 @@ from dynalsm import errors
 from dynalsm._core import files
 from dynalsm.database import Database
 from dynalsm.model import backup, new_tables, pitr
-from dynalsm.model.backup_file import BackupFile
+from dynalsm.model.backup_tables import open_backup
 from tests.api.test_backups import Clock, enable, open_database, restore_to
 from tests.support.store import N, S, table
 
@@ -148,5 +148,5 @@ def test_a_full_disk_leaves_no_backup(tmp_path: Path) -> None:
         # The database itself goes on.
         db.call("PutItem", {"TableName": "Music", "Item": {"p": S("y")}})
         arn = db.call("CreateBackup", call)["BackupDetails"]["BackupArn"]
-        with BackupFile(backup.of(db).path(arn.rpartition("/")[2])) as file:
+        with open_backup(backup.of(db).path(arn.rpartition("/")[2])) as file:
             assert file.verify().items == 2
