@@ -9,7 +9,6 @@ Thread safety: a client holds no state of its own and may be shared.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -18,10 +17,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from dynalsm import errors
 from dynalsm.api import shape_data, shapes
 from dynalsm.api.registry import OPERATIONS
+from dynalsm.api.shapes import snake_case
 from dynalsm.paging import PageNames, Paginator, Waiter
 
 if TYPE_CHECKING:
     from dynalsm.database import Database
+    from dynalsm.type_defs import DynamoDBMethods, StreamsMethods
+else:  # the operations are added below; their types are for type checkers alone
+
+    class DynamoDBMethods:
+        """Stand where the types of the operations are for a type checker."""
+
+    class StreamsMethods:
+        """Stand where the types of the operations are for a type checker."""
+
 
 Reply = dict[str, Any]
 # Given the status of a table, or None where there is none.
@@ -60,11 +69,6 @@ class Exceptions:
 EXCEPTIONS = Exceptions()
 
 
-def snake_case(operation: str) -> str:
-    """Return the method name of an operation: "PutItem" -> "put_item"."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", operation).lower()
-
-
 def known_members(operation: str) -> frozenset[str]:
     """Return the names of an operation's request members."""
     return frozenset(shapes.input_of(operation).members)
@@ -78,6 +82,11 @@ def reject_unknown(known: frozenset[str], given: Mapping[str, Any]) -> None:
         if name not in known
     )
     raise ParamValidationError(report)
+
+
+def response_metadata() -> Reply:
+    """Return what boto3 tells about the HTTP response; here there was none, and no request id."""
+    return {"RequestId": "", "HTTPStatusCode": 200, "HTTPHeaders": {}, "RetryAttempts": 0}
 
 
 def with_datetimes(operation: str, reply: Reply) -> Reply:
@@ -162,10 +171,6 @@ class BaseClient:
     def close(self) -> None:
         """Do nothing: the database owns everything that has to be closed."""
 
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Callable[..., Reply]: ...
-
 
 def _table_exists(status: str | None) -> bool:
     return status == "ACTIVE"
@@ -175,7 +180,7 @@ def _table_not_exists(status: str | None) -> bool:
     return status is None
 
 
-class DynamoDBClient(BaseClient):
+class DynamoDBClient(DynamoDBMethods, BaseClient):
     """The "dynamodb" client: `db.client.put_item(TableName=..., Item={"pk": {"S": "x"}})`."""
 
     _paginators: ClassVar[dict[str, PageNames]] = {
@@ -195,7 +200,7 @@ class DynamoDBClient(BaseClient):
     }
 
 
-class StreamsClient(BaseClient):
+class StreamsClient(StreamsMethods, BaseClient):
     """The "dynamodbstreams" client: `db.streams.get_records(ShardIterator=...)`."""
 
     _paginators: ClassVar[dict[str, PageNames]] = {
@@ -215,7 +220,7 @@ def _method(name: str) -> Callable[..., Reply]:
         reply = self._call(name, params)
         if has_times:
             reply = with_datetimes(name, reply)
-        reply["ResponseMetadata"] = {"HTTPStatusCode": 200, "RetryAttempts": 0}
+        reply["ResponseMetadata"] = response_metadata()
         return reply
 
     method.__doc__ = f"Run {name}. Parameters: {', '.join(sorted(known)) or 'none'}."

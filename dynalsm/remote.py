@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from dynalsm import errors
 from dynalsm.api import shape_data, shapes
-from dynalsm.client import snake_case
+from dynalsm.api.shapes import snake_case
 from dynalsm.database import Database
 from dynalsm.model.settings import Settings
 from dynalsm.values.forms import NATIVE, WIRE

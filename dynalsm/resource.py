@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from dynalsm.changes import Change, follow
-from dynalsm.client import known_members, reject_unknown, with_datetimes
+from dynalsm.client import known_members, reject_unknown, response_metadata, with_datetimes
 from dynalsm.conditions import ConditionExpressionBuilder
 from dynalsm.values.forms import NATIVE
 
@@ -81,7 +81,7 @@ class Table:
             reject_unknown(_GET, request)
         request["TableName"] = self._name
         reply = self._call("GetItem", request, NATIVE)
-        reply["ResponseMetadata"] = {"HTTPStatusCode": 200, "RetryAttempts": 0}
+        reply["ResponseMetadata"] = response_metadata()
         return reply
 
     def put_item(self, **request: Any) -> Reply:
@@ -95,7 +95,7 @@ class Table:
         if "ConditionExpression" in request:
             write_expressions(request)
         reply = self._call("PutItem", request, NATIVE)
-        reply["ResponseMetadata"] = {"HTTPStatusCode": 200, "RetryAttempts": 0}
+        reply["ResponseMetadata"] = response_metadata()
         return reply
 
     def update_item(self, **request: Any) -> Reply:
@@ -256,7 +256,7 @@ class Table:
         request["TableName"] = self._name
         write_expressions(request)
         reply = self._call(operation, request, NATIVE)
-        reply["ResponseMetadata"] = {"HTTPStatusCode": 200, "RetryAttempts": 0}
+        reply["ResponseMetadata"] = response_metadata()
         return reply
 
     def _describe(self) -> dict[str, Any]:

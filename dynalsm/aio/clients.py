@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from dynalsm import errors
 from dynalsm.api import shape_data, shapes
 from dynalsm.api.registry import OPERATIONS
+from dynalsm.api.shapes import snake_case
 from dynalsm.client import (
     STREAMS,
     BaseClient,
@@ -19,7 +20,7 @@ from dynalsm.client import (
     StreamsClient,
     known_members,
     reject_unknown,
-    snake_case,
+    response_metadata,
     with_datetimes,
 )
 from dynalsm.paging import PageNames, PageWalk, WaiterError, set_page_size, waiter_schedule
@@ -27,6 +28,15 @@ from dynalsm.paging import PageNames, PageWalk, WaiterError, set_page_size, wait
 if TYPE_CHECKING:
     from dynalsm.aio import AsyncDatabase
     from dynalsm.client import Reached
+    from dynalsm.type_defs import AsyncDynamoDBMethods, AsyncStreamsMethods
+else:  # the operations are added below; their types are for type checkers alone
+
+    class AsyncDynamoDBMethods:
+        """Stand where the types of the operations are for a type checker."""
+
+    class AsyncStreamsMethods:
+        """Stand where the types of the operations are for a type checker."""
+
 
 Reply = dict[str, Any]
 
@@ -54,18 +64,14 @@ class AsyncClient:
         """Return a waiter: "table_exists" or "table_not_exists"."""
         return AsyncWaiter(waiter_name, self, self._shape.is_reached_of(waiter_name))
 
-    if TYPE_CHECKING:
 
-        def __getattr__(self, name: str) -> Callable[..., Any]: ...
-
-
-class AsyncDynamoDBClient(AsyncClient):
+class AsyncDynamoDBClient(AsyncDynamoDBMethods, AsyncClient):
     """`await db.client.put_item(TableName=..., Item={"pk": {"S": "x"}})`: boto3's client shape."""
 
     _shape = DynamoDBClient
 
 
-class AsyncStreamsClient(AsyncClient):
+class AsyncStreamsClient(AsyncStreamsMethods, AsyncClient):
     """`await db.streams.get_records(ShardIterator=...)`."""
 
     _shape = StreamsClient
@@ -81,7 +87,7 @@ def _method(name: str) -> Callable[..., Any]:
         reply = await self._call(name, params)
         if has_times:
             reply = with_datetimes(name, reply)
-        reply["ResponseMetadata"] = {"HTTPStatusCode": 200, "RetryAttempts": 0}
+        reply["ResponseMetadata"] = response_metadata()
         return reply
 
     method.__doc__ = f"Run {name}. Parameters: {', '.join(sorted(known)) or 'none'}."
@@ -121,7 +127,7 @@ class AsyncPaginator:
 class AsyncWaiter:
     """Asks again and again until a state is reached."""
 
-    def __init__(self, name: str, client: AsyncClient, reached: Reached) -> None:
+    def __init__(self, name: str, client: Any, reached: Reached) -> None:
         self.name = name
         self._client = client
         self._reached = reached

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from dynalsm.changes import Change, follower
-from dynalsm.client import known_members, reject_unknown
+from dynalsm.client import known_members, reject_unknown, response_metadata
 from dynalsm.resource import write_expressions
 from dynalsm.values.forms import NATIVE
 
@@ -122,7 +122,7 @@ class AsyncTable:
         request["TableName"] = self.name
         write_expressions(request)
         reply = await self._call(operation, request, NATIVE)
-        reply["ResponseMetadata"] = {"HTTPStatusCode": 200, "RetryAttempts": 0}
+        reply["ResponseMetadata"] = response_metadata()
         return reply
 
     async def _all_items(

@@ -144,6 +144,11 @@ def _resolve(name: str) -> Shape:
 SHAPES = _Shapes()
 
 
+def snake_case(operation: str) -> str:
+    """Return the method name of an operation: "PutItem" -> "put_item"."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", operation).lower()
+
+
 def input_of(operation: str) -> Shape:
     """Return the request's structure. Raises: KeyError for an unknown operation."""
     return SHAPES[shape_data.OPERATIONS[operation][1]]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -350,19 +351,19 @@ def _form(typed: bool) -> Any:
     return JSON if typed else NATIVE
 
 
-def _indexes(description: dict[str, Any]) -> list[dict[str, Any]]:
+def _indexes(description: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [
         *description.get("LocalSecondaryIndexes", ()),
         *description.get("GlobalSecondaryIndexes", ()),
     ]
 
 
-def key_text(schema: list[dict[str, str]]) -> str:
+def key_text(schema: Sequence[Mapping[str, Any]]) -> str:
     """Return the key attributes' names as one text."""
     return " + ".join(element["AttributeName"] for element in schema)
 
 
-def print_description(description: dict[str, Any]) -> None:
+def print_description(description: Mapping[str, Any]) -> None:
     """Show a table with its indexes, for people."""
     types = {
         one["AttributeName"]: one["AttributeType"] for one in description["AttributeDefinitions"]

@@ -23,6 +23,7 @@ from dynalsm.cli import demo_data, output
 if TYPE_CHECKING:
     from dynalsm.database import Database
     from dynalsm.resource import Table
+    from dynalsm.type_defs import AttributeValueTypeDef
 
 COUNTER_THREADS = 4
 COUNTER_TIMES = 50  # each
@@ -317,7 +318,7 @@ class Demo:
 
     def post(self, subject: str, posted: str) -> None:
         """Write a reply and both counters, if the thread exists."""
-        one = {":one": {"N": "1"}}
+        one: dict[str, AttributeValueTypeDef] = {":one": {"N": "1"}}
         self.database.client.transact_write_items(
             TransactItems=[
                 {

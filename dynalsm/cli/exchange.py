@@ -230,13 +230,15 @@ def _import_as_dynamodb(
     csv = {name: value for name, value in csv.items() if value is not None}
     bucket, prefix = (source, "") if source.is_dir() else (source.parent, source.name)
     with dynalsm.open(path, bucket_root=str(bucket.parent), job_wait_seconds=0.0) as database:
-        reply = database.client.import_table(
-            S3BucketSource={"S3Bucket": bucket.name, "S3KeyPrefix": prefix},
-            InputFormat=IMPORT_FORMATS[kind],
-            InputCompressionType=packed,
-            TableCreationParameters=creation,
-            **({"InputFormatOptions": {"Csv": csv}} if csv else {}),
-        )
+        request: Any = {
+            "S3BucketSource": {"S3Bucket": bucket.name, "S3KeyPrefix": prefix},
+            "InputFormat": IMPORT_FORMATS[kind],
+            "InputCompressionType": packed,
+            "TableCreationParameters": creation,
+        }
+        if csv:
+            request["InputFormatOptions"] = {"Csv": csv}
+        reply = database.client.import_table(**request)
         described = reply["ImportTableDescription"]
         # Progress is counted in plain bytes: of packed files nobody knows how many there will be.
         total = None if packed != "NONE" else sum(file.stat().st_size for file in _files(source))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from dynalsm import errors
 from dynalsm.cli import output
@@ -168,9 +169,10 @@ class SqlCompleter(Completer):
 
     def _indexes(self, table: str) -> list[str]:
         try:
-            described = self._shell.database.client.describe_table(TableName=table)["Table"]
+            reply = self._shell.database.client.describe_table(TableName=table)
         except errors.Error:
             return []
+        described: Mapping[str, Any] = reply["Table"]
         kinds = ("LocalSecondaryIndexes", "GlobalSecondaryIndexes")
         return [index["IndexName"] for kind in kinds for index in described.get(kind, ())]
 

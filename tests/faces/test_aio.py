@@ -14,7 +14,7 @@ import pytest
 import dynalsm
 from dynalsm import aio, errors
 from dynalsm.api.registry import OPERATIONS
-from dynalsm.client import snake_case
+from dynalsm.api.shapes import snake_case
 from dynalsm.conditions import Attr, Key
 from dynalsm.database import Database
 from dynalsm.paging import WaiterError

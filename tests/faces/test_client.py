@@ -8,7 +8,8 @@ import pytest
 
 from dynalsm import errors
 from dynalsm.api.registry import OPERATIONS
-from dynalsm.client import DynamoDBClient, ParamValidationError, StreamsClient, snake_case
+from dynalsm.api.shapes import snake_case
+from dynalsm.client import DynamoDBClient, ParamValidationError, StreamsClient
 from dynalsm.database import Database
 from dynalsm.paging import WaiterError
 from dynalsm.resource import Table
