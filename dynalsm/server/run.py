@@ -83,7 +83,9 @@ def serve(
         loop = asyncio.get_running_loop()
         stopped = asyncio.Event()
         for number in STOP_SIGNALS:
-            loop.add_signal_handler(number, stopped.set)
+            # nohup asks for SIGHUP to be ignored, and means it.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                loop.add_signal_handler(number, stopped.set)
         server, url = await _start(database, host, port, verifier, tls, has_metrics)
         if on_ready is not None:
             on_ready(url)

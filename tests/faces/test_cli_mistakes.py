@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import struct
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,18 @@ def test_a_terminal_that_goes_away_closes_the_database(tmp_path: Path) -> None:
         printed, complaints = server.process.communicate(timeout=60)
     assert (server.process.returncode, complaints) == (0, "")
     assert "stopped; the database is closed" in printed
+
+
+def test_nohup_is_respected(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # what nohup does; children inherit it
+    try:
+        with ServeProcess(tmp_path / "shop.db") as server:
+            server.process.send_signal(signal.SIGHUP)
+            with urllib.request.urlopen(server.url, timeout=30) as reply:
+                assert reply.status == 200
+            assert server.stop()[0] == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_database_in_another_process(tmp_path: Path) -> None:

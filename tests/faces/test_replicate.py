@@ -214,7 +214,12 @@ import sys, time
 from dynalsm import replicate
 from dynalsm.replicate import table
 table.SAVE_SECONDS = 0.0
-replicate.run(sys.argv[1], sys.argv[2], progress=lambda p: (print(p, flush=True), time.sleep(.02)))
+
+def tell(progress):
+    print(f"{progress}\\n", end="", flush=True)  # one write a line: several workers print
+    time.sleep(.02)
+
+replicate.run(sys.argv[1], sys.argv[2], progress=tell)
 """
 
 
