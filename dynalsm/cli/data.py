@@ -120,9 +120,7 @@ def get(
     del json  # taken so that scripts may give it to every command
     with open_for_reading(path) as database:
         if typed:
-            reply = database.call(
-                "GetItem", {"TableName": table, "Key": parse_object(key, "key")}, _form(typed)
-            )
+            reply = _call_typed(database, "GetItem", table, "Key", parse_object(key, "key"))
         else:
             reply = database.Table(table).get_item(Key=parse_object(key, "key"))
     if "Item" not in reply:
@@ -153,7 +151,7 @@ def put(
 def _put_typed(database: Database, table: str, chunk: list[Located]) -> Iterator[int]:
     for where, item in chunk:
         with at(where):
-            database.call("PutItem", {"TableName": table, "Item": item}, _form(True))
+            _call_typed(database, "PutItem", table, "Item", item)
         yield 1
 
 
@@ -345,10 +343,20 @@ def _equals(table: Table, name: str, value: str) -> Any:
     return Key(name).eq(value.encode() if types[name] == "B" else value)
 
 
-def _form(typed: bool) -> Any:
-    from dynalsm.values.forms import JSON, NATIVE
+def _call_typed(
+    database: Database, operation: str, table: str, member: str, item: dict[str, Any]
+) -> dict[str, Any]:
+    """Run an operation with an item in DynamoDB JSON, whose binary values are base64."""
+    from dynalsm.values.forms import JSON, WIRE
 
-    return JSON if typed else NATIVE
+    if hasattr(database, "engine"):
+        return database.call(operation, {"TableName": table, member: item}, JSON)
+    # boto3 encodes bytes itself, so it must be given bytes.
+    request = {"TableName": table, member: WIRE.decode_item(JSON.encode_item(item))}
+    reply = database.call(operation, request)
+    if "Item" in reply:
+        reply["Item"] = JSON.decode_item(WIRE.encode_item(reply["Item"]))
+    return reply
 
 
 def _indexes(description: Mapping[str, Any]) -> list[dict[str, Any]]:

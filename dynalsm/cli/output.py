@@ -112,7 +112,10 @@ def _as_json(value: Any) -> Any:
         # Every digit, as a number: JSON knows no limit, and a reader that does can ask for text.
         return orjson.Fragment(number_text(value))
     if isinstance(value, (set, frozenset)):
-        return sorted(value, key=str)
+        try:
+            return sorted(value)
+        except TypeError:  # boto3's Binary has no order, and text of its own
+            return sorted(value, key=lambda member: bytes(member.value))
     if isinstance(value, (bytes, bytearray)) or hasattr(value, "value"):
         return base64.b64encode(bytes(getattr(value, "value", value))).decode()
     return str(value)

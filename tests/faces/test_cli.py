@@ -179,6 +179,39 @@ def test_bench_measures_and_leaves_nothing_behind(cli, tmp_path: Path) -> None: 
     assert "there is no directory" in cli("bench", place / "missing").err
 
 
+def test_an_address_works_as_a_directory_does(cli, path: Path) -> None:  # type: ignore[no-untyped-def]
+    """Every kind of value goes there and comes back, binary ones and sets of them too."""
+    pytest.importorskip("boto3")
+    typed = {
+        "Artist": {"S": "a"}, "SongTitle": {"S": "t"}, "Raw": {"B": "AP8="},
+        "Raws": {"BS": ["AA==", "/w=="]}, "Numbers": {"NS": ["10", "9"]},
+        "Deep": {"L": [{"B": "AA=="}]},
+    }  # fmt: skip
+    key = '{"Artist": "a", "SongTitle": "t"}'
+    typed_key = '{"Artist": {"S": "a"}, "SongTitle": {"S": "t"}}'
+    with ServeProcess(path) as server:
+        assert cli("put", server.url, "Music", json.dumps(typed), "--typed").code == 0
+        there = {place: (
+            cli("get", place, "Music", key).lines[0],
+            cli("get", place, "Music", typed_key, "--typed").lines[0],
+            cli("query", place, "Music", "a", "--json").lines[0],
+            cli("query", place, "Music", "a", "--typed").lines[0],
+            cli("export", place, "Music", "-", "--format", "lines").code,
+        ) for place in (server.url, str(path))}  # fmt: skip
+        assert there[server.url] == there[str(path)]
+        plain, again = there[server.url][:2]
+        assert plain["Raws"] == ["AA==", "/w=="]
+        assert plain["Numbers"] == [9, 10]
+        assert {name: sorted(map(str, *value.values())) if "NS" in value else value
+                for name, value in again.items()} == {**typed, "Numbers": ["10", "9"]}  # fmt: skip
+        read = "SELECT * FROM Music WHERE Artist = 'a'"
+        assert cli("sql", server.url, "-c", read, "--json").lines[0] == plain
+        assert (
+            "more than one"
+            in cli("put", server.url, "Music", '{"Artist": {"S": "a", "N": "1"}}', "--typed").err
+        )
+
+
 def test_checkpoint(cli, path: Path) -> None:  # type: ignore[no-untyped-def]
     copy = path.parent / "copy.db"
     made = cli("checkpoint", path, copy)
@@ -277,9 +310,11 @@ def test_typed_lines_lose_nothing_and_stop_nowhere(tmp_path: Path) -> None:
                 )
         expected = sorted(table.scan_items(), key=lambda item: item["k"])
     lines = run_cli("scan", tmp_path / "one.db", "Things", "--typed").stdout.splitlines()
-    assert len(lines) == len(run_cli(
-        "scan", tmp_path / "one.db", "Things", "--json"
-    ).stdout.splitlines()) == 70
+    assert (
+        len(lines)
+        == len(run_cli("scan", tmp_path / "one.db", "Things", "--json").stdout.splitlines())
+        == 70
+    )
     with dynalsm.open(tmp_path / "two.db") as db:
         db.create_table(
             TableName="Things",
