@@ -5,13 +5,16 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import random
 import re
+import struct
 from decimal import Decimal
 from typing import Any
 
 import pytest
 import zstandard
 from hypothesis import given
+from hypothesis import strategies as st
 
 from dynalsm import values
 from dynalsm.model import formats
@@ -29,6 +32,7 @@ from dynalsm.model.formats import (
     ion_items,
     ion_reader,
 )
+from dynalsm.model.formats.ion_binary import MARK
 from dynalsm.model.formats.ion_reader import IonProblem, parse
 from tests.values import strategies
 
@@ -73,6 +77,112 @@ def test_our_reader_reads_amazons_ion(item: dict[str, Any]) -> None:
         (row,) = read(text.encode(), ION)
         assert row.problem is None, text
         assert values.decode_item(row.item) == item
+
+
+@given(items=st.lists(strategies.items, min_size=1, max_size=4))
+def test_our_reader_reads_amazons_binary_ion(items: list[dict[str, Any]]) -> None:
+    ion = pytest.importorskip("amazon.ion.simpleion")
+    content = b"".join(ion.dumps({"Item": to_ion(item)}, binary=True) for item in items)
+    rows = read(content, ION)
+    assert [row.problem for row in rows] == [None] * len(items)
+    assert [values.decode_item(row.item) for row in rows] == items
+    assert rows[-1].end_bytes == len(content)
+
+
+def sized(head: bytes, body: bytes) -> bytes:
+    return head + bytes((0x80 | len(body),)) + body
+
+
+def binary(*parts: bytes) -> bytes:
+    """An object of a symbol table (10 Item, 11 p, 12 n, 13 s, 14 $dynamodb_SS) and records."""
+    names = b"".join(bytes((0x80 | len(name),)) + name for name in NAMES)
+    table = sized(b"\xde", b"\x87" + sized(b"\xbe", names))
+    return MARK + sized(b"\xee", b"\x81\x83" + table) + b"".join(parts)
+
+
+NAMES = (b"Item", b"p", b"n", b"s", b"$dynamodb_SS")
+
+
+def record(*members: bytes) -> bytes:
+    return sized(b"\xde", b"\x8a" + sized(b"\xde", b"".join(members)))
+
+
+P = b"\x8b\x81a"  # p: "a"
+
+
+def test_binary_ion_by_the_book() -> None:
+    """Padding, nulls, numbers of every kind, annotated sets, a table that goes on."""
+    members = (
+        P,
+        b"\x8c\x52\xc1\x0f",  # n: 15d-1
+        b"\x8d\xe5\x81\x8e\xb2\x81x",  # s: $dynamodb_SS::["x"]
+    )
+    more = sized(b"\xee", b"\x81\x83" + sized(b"\xde", b"\x86\x71\x03\x87\xb2\x81q"))
+    content = binary(
+        record(*members),
+        b"\x02\0\0",  # padding
+        record(P, b"\x8c\x0f", b"\x8d\x01\0"),  # n: null, and padding with a name
+        record(P, b"\x8c\x21\x07", b"\x8d\x31\x07"),
+        record(P, b"\x8c\x48" + struct.pack(">d", 2.5), b"\x8d\x40"),
+        record(P, b"\x8c\x50", b"\x8d\x53\xc2\x81\x2c"),
+        more,
+        record(P, b"\x8f\x11"),
+    )
+    rows = read(content, ION)
+    assert [row.problem for row in rows] == [None] * 6
+    assert [values.decode_item(row.item) for row in rows] == [
+        {"p": "a", "n": Decimal("1.5"), "s": frozenset({"x"})},
+        {"p": "a", "n": None},
+        {"p": "a", "n": Decimal(7), "s": Decimal(-7)},
+        {"p": "a", "n": Decimal("2.5"), "s": Decimal(0)},
+        {"p": "a", "n": Decimal(0), "s": Decimal("-3")},
+        {"p": "a", "q": True},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("member", "text"),
+    [
+        (b"\x8c\x60", "timestamp"),
+        (b"\x8c\x71\x0b", "symbol"),
+        (b"\x8c\x90", "clob"),
+        (b"\x8c\xc0", "s-expression"),
+        (b"\x8c\x1f", "null of a type"),
+        (b"\x8c\x12", "0 or 1"),
+        (b"\xff\x11", "not defined"),
+        (P, "twice"),
+        (b"\x8c\x81\xff", "utf-8"),
+        (b"\x8c\x44\x7f\xc0\0\0", "nan"),
+        (b"\x8c\xb2\x82x", "longer"),
+        (b"\x8c\xe5\x81\x8e\xb2\x21\x07", "one type"),
+        (b"\x8c\xf0", "type 15"),
+    ],
+)
+def test_a_bad_binary_record_costs_only_itself(member: bytes, text: str) -> None:
+    bad, good = read(binary(record(P, member), record(P)), ION)
+    assert bad.problem is not None
+    assert text.lower() in str(bad.problem).lower()
+    assert values.decode_item(good.item) == {"p": "a"}
+
+
+def test_shared_symbol_tables_are_refused() -> None:
+    imports = sized(b"\xde", b"\x86\xb2\xd1\x80" + b"\x87\xb0")
+    bad = read(MARK + sized(b"\xee", b"\x81\x83" + imports), ION)
+    assert "shared symbol tables" in str(bad[0].problem)
+
+
+def test_damaged_binary_ion_is_told() -> None:
+    """Whatever bytes change, reading ends in rows, problems of rows, or one of the object."""
+    chance = random.Random(5)
+    whole = binary(*(record(P, b"\x8c\x52\xc1\x0f") for _ in range(5)))
+    for _ in range(2000):
+        content = bytearray(whole)
+        for _ in range(chance.randrange(1, 4)):
+            content[chance.randrange(4, len(content))] = chance.randrange(256)
+        try:
+            read(bytes(content), ION)
+        except ObjectProblem:
+            continue
 
 
 def comparable(value: Any) -> Any:
@@ -228,7 +338,11 @@ nonsense
 def test_objects_that_break_off() -> None:
     for content, text in (
         (b'{Item:{p:"a"}}\n{Item:{p:', "does not end"),
-        (b"\xe0\x01\x00\xea\x00", "binary Ion"),
+        (b"\xe0\x01\x00\xea\xd4", "does not end"),
+        (b"\xe0\x01\x00\xea\xde", "does not end"),
+        (b"\xe0\x01\x00\xea\xe0\x02\x00\xea", "unknown version"),
+        (b"\xe0\x01\x00\xea\xde\x7f\x7f\x7f\xff", "exceeds"),
+        (b"\xe0\x01\x00\xea\xde\0\0\0\0\0\0", "exceeds"),
     ):
         with pytest.raises(ObjectProblem, match=text):
             read(content, ION)

@@ -1,4 +1,4 @@
-"""The formats of exports and imports: DynamoDB JSON, Ion text, CSV; plain, gzip or zstd.
+"""The formats of exports and imports: DynamoDB JSON, Ion, CSV; plain, gzip or zstd.
 
 `read` walks an object and yields a Row per record. A record that is no item is a Row with a
 problem; an object that cannot be read any further raises ObjectProblem. Writers turn one encoded
@@ -115,6 +115,17 @@ class _Lines:
             raise ObjectProblem(self.index, f"A record exceeds {RECORD_MAX_BYTES} bytes")
         self.end_bytes += len(line)
         return line
+
+    def read(self, size: int) -> bytes:
+        """Return so many bytes, fewer at the end, where lines have no meaning."""
+        found = b""
+        try:
+            while len(found) < size and (piece := self._stream.read(size - len(found))):
+                found += piece
+        except (OSError, EOFError, zlib.error, zstandard.ZstdError) as problem:
+            raise ObjectProblem(self.index, f"The object cannot be read: {problem}") from None
+        self.end_bytes += len(found)
+        return found
 
 
 Lines = _Lines

@@ -2,7 +2,7 @@
 
 S string, N decimal, B blob, BOOL bool, NULL null, L list, M struct; sets are lists annotated
 `$dynamodb_SS`, `$dynamodb_NS`, `$dynamodb_BS` (reference 10.4). ion_reader.py reads what others
-write: any layout of Ion text, records over several lines.
+write: any layout of Ion text, records over several lines; ion_binary.py reads binary Ion.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from dynalsm.model.formats import (
     ObjectProblem,
     RecordProblem,
     Row,
+    ion_binary,
 )
 from dynalsm.model.formats.ion_reader import Incomplete, IonProblem, parse
 
 EXTENSION = "ion.gz"
-BINARY_MARK = b"\xe0\x01\x00\xea"
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEYWORDS = frozenset(("null", "true", "false", "nan"))
@@ -109,8 +109,11 @@ def rows(lines: Lines) -> Iterator[Row]:
     """Yield the records of an object."""
     pending = b""
     for line in lines:
-        if line.startswith(BINARY_MARK) and not lines.index:
-            raise ObjectProblem(0, "The object is binary Ion; only Ion text is supported")
+        if line.startswith(ion_binary.MARK) and not lines.index:
+            for record in ion_binary.records(lines, line):
+                yield _row(lines, record)
+                lines.index += 1
+            return
         is_first = not pending
         pending += line
         # A record ends in a bracket; to look elsewhere would read a long one once for each line.

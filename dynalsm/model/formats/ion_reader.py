@@ -49,7 +49,7 @@ _ESCAPE = re.compile(
 _ESCAPES = dict(zip("abtnfrv0", "\a\b\t\n\f\r\v\0", strict=True)) | {
     character: character for character in "'\"\\/?"
 }
-_SETS = {"$dynamodb_SS": str, "$dynamodb_NS": Decimal, "$dynamodb_BS": bytes}
+SETS = {"$dynamodb_SS": str, "$dynamodb_NS": Decimal, "$dynamodb_BS": bytes}
 _VERSION = "$ion_1_0"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -137,8 +137,8 @@ class _Reader:
         return self._annotated(annotations, self.value(depth))
 
     def _annotated(self, annotations: list[str], read: Any) -> Any:
-        wanted = [_SETS[name] for name in annotations if name in _SETS]
-        return _as_set(read, wanted[0]) if wanted else read
+        wanted = [SETS[name] for name in annotations if name in SETS]
+        return as_set(read, wanted[0]) if wanted else read
 
     def _struct(self, depth: int) -> dict[str, Any]:
         self._next()
@@ -262,7 +262,7 @@ def _unescaped(found: re.Match[str]) -> str:
     return _ESCAPES[plain]
 
 
-def _as_set(members: Any, kind: type) -> frozenset[Any]:
+def as_set(members: Any, kind: type) -> frozenset[Any]:
     if not isinstance(members, list) or not all(type(member) is kind for member in members):
         raise IonProblem("a set is a list of members of its one type")
     if len(set(members)) != len(members):
