@@ -7,7 +7,7 @@ arithmetic inside the graph, in 32 bits or less, would go wrong. Those are compa
 A graph does not change. `extended` makes a new one that also knows the rows added since, while
 searches go on with the old one.
 
-Parameters were chosen by bench/vectors.py (docs/performance-vectors.md). Vectors are kept with 16
+Parameters were chosen by bench/vectors.py (docs/performance.md). Vectors are kept with 16
 bits an element (bfloat16): half the memory, the same recall, since the order is found exactly.
 
 Thread safety: any thread. usearch gives each search a workspace by its number, so one at a time.

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from dynalsm.model.handles import IndexHandle
 
 # Numbers (rows times dimensions) above which a graph pays: comparing them all takes longer than a
-# search of the graph with all that follows it. Measured: docs/performance-vectors.md.
+# search of the graph with all that follows it. Measured: docs/performance.md.
 GRAPH_MIN_FLOATS: Final = 6_000_000
 # Rows that may be missing in the graph before it is extended: so many, or this part of all.
 LOOSE_ROWS: Final = 2048
