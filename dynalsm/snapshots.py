@@ -51,6 +51,7 @@ class Snapshot:
         self.catalog = _Catalog(handles, catalog, self._pinned)
         self.engine = _Engine(database.engine, self._pinned)
         self.writes = _NoWrites(database.path, self._pinned.seqno)
+        self.writes.is_watched = database.settings.hide_expired
         self.call: Call = partial(_run, self)
         self.client = DynamoDBClient(self)  # type: ignore[arg-type]  # it has what reads need
 

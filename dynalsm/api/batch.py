@@ -15,6 +15,7 @@ from dynalsm.api.names import data_table
 from dynalsm.api.parameters import Parameters
 from dynalsm.api.refusals import refuse
 from dynalsm.api.registry import operation
+from dynalsm.model import ttl
 from dynalsm.model.capacity import Tally, read_units
 from dynalsm.model.catalog import TableHandle
 from dynalsm.model.settings import Settings
@@ -128,7 +129,8 @@ def _run_reads(database: Any, reads: list[_TableRead], form: Form) -> Reply:
     for read in reads:
         found: list[Any] = []
         done = 0
-        for key, stored in _stored(read):
+        for key, kept in _stored(read):
+            stored = ttl.shown(database.settings, read.handle, key, kept)
             size = read.handle.keys.stored_size(stored) if stored is not None else 0
             if throttle is not None:
                 refusal = _draw(throttle, read, size)

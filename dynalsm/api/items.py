@@ -17,6 +17,7 @@ from dynalsm.api.parameters import Parameters
 from dynalsm.api.registry import operation
 from dynalsm.expressions.ast import Arithmetic, Call, Constant, Slot
 from dynalsm.expressions.evaluate import type_tag
+from dynalsm.model import ttl
 from dynalsm.model.capacity import Tally, read_units
 from dynalsm.model.catalog import TableHandle
 from dynalsm.model.throttle import READ, WRITE
@@ -56,7 +57,7 @@ def get_item(database: Any, request: Request, form: Form) -> Reply:
     key = keys.encode_key(key_item)
     if database.writes.is_watched:
         replies.admit(database, handle, READ, key=key)
-    stored = handle.tree.get(key)
+    stored = ttl.shown(database.settings, handle, key, handle.tree.get(key))
     is_consistent = request.get("ConsistentRead")
     if is_consistent and database.must_wait:
         replies.settle(database, database.writes.seqno_near(key))

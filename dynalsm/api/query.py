@@ -18,6 +18,7 @@ from dynalsm.api.refusals import refuse
 from dynalsm.api.registry import operation
 from dynalsm.expressions.keycondition import Resolved
 from dynalsm.expressions.static import value_text
+from dynalsm.model import ttl
 from dynalsm.model.capacity import Tally, read_units, scan_units
 from dynalsm.model.catalog import IndexHandle, TableHandle
 from dynalsm.model.keys import KeyProblem, segment_of
@@ -392,7 +393,7 @@ def _read(database: Any, read: _Read, limit: int | None, wants_items: bool, kind
             read.upper,
             reverse=read.reverse,
             limit=limit,
-            condition=read.bound.filter,
+            condition=ttl.read_filter(database.settings, read.handle, read.bound.filter),
             wants_items=wants_items,
             fetch_from=read.handle if read.fetches else None,
             snapshot=snapshot,

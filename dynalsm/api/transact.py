@@ -22,6 +22,7 @@ from dynalsm.api.names import data_table
 from dynalsm.api.parameters import NAMES, VALUES, Bound, Parameters
 from dynalsm.api.refusals import PROBLEMS, refuse, translate
 from dynalsm.api.registry import operation
+from dynalsm.model import ttl
 from dynalsm.model.capacity import TRANSACTION_FACTOR, Tally, read_units
 from dynalsm.model.catalog import TableHandle
 from dynalsm.model.entries import IndexKeyProblem
@@ -429,7 +430,10 @@ def read_at_once(
         for handle, key in zip(handles, keys, strict=True):
             insights.note(handle, key)
     with database.engine.snapshot() as snapshot:
-        items = [get_item(handle, key, snapshot) for handle, key in zip(handles, keys, strict=True)]
+        items = [
+            ttl.shown_item(database.settings, handle, get_item(handle, key, snapshot))
+            for handle, key in zip(handles, keys, strict=True)
+        ]
         if database.must_wait:
             replies.settle(database, snapshot.seqno)
     limit = database.settings.limit_transaction_bytes

@@ -63,6 +63,8 @@ class Settings:
     # is refused (0: never; AWS: about an hour).
     ttl_sweep_seconds: float = 1.0
     ttl_change_interval_seconds: float = 0.0
+    # Whether reads leave out items that have expired and are not deleted yet.
+    hide_expired: bool = False
 
     # Point-in-time recovery: the least time from one base copy of a table to the next.
     pitr_base_seconds: float = 86_400.0

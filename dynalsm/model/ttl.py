@@ -29,9 +29,11 @@ from decimal import ROUND_CEILING, Decimal
 from typing import TYPE_CHECKING, Any
 
 from dynalsm import errors, values
+from dynalsm.values import ItemView
 
 if TYPE_CHECKING:
     from dynalsm.model.catalog import TableHandle
+    from dynalsm.model.settings import Settings
 
 UNFILLED = "ttl-unfilled"
 LATEST_SECOND = 253_402_300_799  # 9999-12-31T23:59:59Z
@@ -103,6 +105,46 @@ class _Expired:
         if not isinstance(value, Decimal):
             return False
         return self._now - OLDEST_SECONDS <= value <= self._now
+
+
+class Unexpired:
+    """The filter of reads that leave out what has expired, before another one."""
+
+    def __init__(self, name: str, now: float, further: Any) -> None:
+        self._expired = _Expired(name, now)
+        self._further = further
+
+    def evaluate(self, item: Mapping[str, Any]) -> bool:
+        """Return whether the item is shown."""
+        if self._expired.evaluate(item):
+            return False
+        return self._further is None or bool(self._further.evaluate(item))
+
+
+def read_filter(settings: Settings, handle: TableHandle, further: Any = None) -> Any:
+    """Return the condition of items that a read shows: `further`, and what Settings asks for."""
+    name = handle.schema.ttl_attribute
+    if name is None or not settings.hide_expired:
+        return further
+    return Unexpired(name, settings.clock(), further)
+
+
+def shown(
+    settings: Settings, handle: TableHandle, key: bytes, stored: bytes | None
+) -> bytes | None:
+    """Return what a read by key shows of an item: itself, or None."""
+    if stored is None or not settings.hide_expired:
+        return stored
+    item = shown_item(settings, handle, handle.keys.join(key, stored))
+    return None if item is None else stored
+
+
+def shown_item(settings: Settings, handle: TableHandle, item: bytes | None) -> bytes | None:
+    """Like `shown`, of a whole encoded item."""
+    condition = None if item is None else read_filter(settings, handle)
+    if item is None or condition is None or condition.evaluate(ItemView(item)):
+        return item
+    return None
 
 
 def sweep(database: Any, is_full: bool = True) -> int:

@@ -58,7 +58,8 @@ class Writes(WritePath):
         # None unless the database enforces throughput; read by all data operations.
         self.throttle = Throttle(settings.clock) if settings.enforce_throughput else None
         self.insights = Insights(catalog, settings.clock)
-        # Whether operations are admitted and counted one by one; the straight way is closed then.
+        self._hides_expired = settings.hide_expired
+        # Whether operations are admitted, counted or filtered one by one: not by the straight way.
         self.is_watched = False
         self.watch()
         catalog.barrier = self.barrier
@@ -66,4 +67,4 @@ class Writes(WritePath):
     def watch(self) -> None:
         """Take note of changed settings of throughput and insights."""
         self.insights.refresh()
-        self.is_watched = self.throttle is not None or self.insights.is_on
+        self.is_watched = self.throttle is not None or self.insights.is_on or self._hides_expired

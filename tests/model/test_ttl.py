@@ -216,3 +216,74 @@ def test_housekeeping_sweeps_by_itself(clock: Clock) -> None:
         while left(db) and time.monotonic() < deadline:
             time.sleep(0.005)
         assert left(db) == []
+
+
+# Reads that leave out what has expired.
+
+
+def test_expired_items_can_be_hidden_from_reads() -> None:
+    """With hide_expired nothing that reads items shows one between its time and its deletion."""
+    now = [1_700_000_000.0]
+    with memory_database(
+        clock=lambda: now[0], hide_expired=True, ttl_sweep_seconds=1e6
+    ) as database:
+        database.call(
+            "CreateTable",
+            {
+                "TableName": "Music",
+                "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
+                "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}],
+                "BillingMode": "PAY_PER_REQUEST",
+            },
+        )
+        wanted = {"Enabled": True, "AttributeName": "gone"}
+        database.call("UpdateTimeToLive", {"TableName": "Music", "TimeToLiveSpecification": wanted})
+        for pk, second in (("old", 1_700_000_005), ("new", 1_700_000_500)):
+            item = {"pk": {"S": pk}, "gone": {"N": str(second)}}
+            database.call("PutItem", {"TableName": "Music", "Item": item})
+        assert seen(database) == ["new", "old"] * 5
+        now[0] += 10
+        assert seen(database) == ["new"] * 5
+        with database.snapshot() as then:
+            assert "Item" not in then.Table("Music").get_item(Key={"pk": "old"})
+        scanned = database.call("Scan", {"TableName": "Music"})
+        assert (scanned["Count"], scanned["ScannedCount"]) == (1, 2)
+        # A filter of the request's own still counts.
+        scanned = database.call(
+            "Scan",
+            {
+                "TableName": "Music",
+                "FilterExpression": "pk = :p",
+                "ExpressionAttributeValues": {":p": {"S": "other"}},
+            },
+        )
+        assert scanned["Count"] == 0
+
+
+def seen(database: Any) -> list[str]:
+    """The keys that each way of reading shows: get, query, scan, batch, transaction."""
+    keys = [{"pk": {"S": pk}} for pk in ("new", "old")]
+    found: list[Any] = []
+    for key in keys:
+        for _ in range(2):  # the second one is the straight way, if it is open
+            reply = database.call("GetItem", {"TableName": "Music", "Key": key})
+        found.append([reply["Item"]] if "Item" in reply else [])
+    got = found[0] + found[1]
+    queried = []
+    for key in keys:
+        query = {
+            "TableName": "Music",
+            "KeyConditionExpression": "pk = :p",
+            "ExpressionAttributeValues": {":p": key["pk"]},
+        }
+        for _ in range(2):
+            reply = database.call("Query", query)
+        queried += reply["Items"]
+    scanned = database.call("Scan", {"TableName": "Music"})["Items"]
+    scanned.sort(key=lambda item: item["pk"]["S"])
+    batch = database.call("BatchGetItem", {"RequestItems": {"Music": {"Keys": keys}}})
+    gets = [{"Get": {"TableName": "Music", "Key": key}} for key in keys]
+    replies = database.call("TransactGetItems", {"TransactItems": gets})["Responses"]
+    transacted = [reply["Item"] for reply in replies if "Item" in reply]
+    ways = [got, queried, scanned, batch["Responses"]["Music"], transacted]
+    return [item["pk"]["S"] for way in ways for item in way]
