@@ -139,3 +139,15 @@ def test_query_is_bare_in_both(store: Store) -> None:
         ExpressionAttributeValues={":p": S("x")},
     )
     assert error.message.startswith("Invalid KeyConditionExpression: The expression has redundant")
+
+
+@pytest.mark.parametrize("operation", ["BatchGetItem", "BatchWriteItem"])
+def test_a_batch_of_nothing(store: Store, wording: str, operation: str) -> None:
+    message = store.refused(operation, RequestItems={}).message
+    if wording == "classic":
+        assert message == f"The requestItems parameter is required for {operation}"
+    else:
+        assert message == (
+            "1 validation error detected: Value at 'RequestItems' failed to satisfy constraint: "
+            "Member must have length greater than or equal to 1"
+        )
