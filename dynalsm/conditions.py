@@ -14,6 +14,7 @@ is the builder's work, in the order they stand in the text.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, ClassVar, NamedTuple
 
 __all__ = ["Attr", "ConditionBase", "ConditionExpressionBuilder", "Key", "build"]
@@ -85,6 +86,8 @@ class AttributeBase:
     """Something that can be compared: an attribute, or its size."""
 
     def __init__(self, name: str) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"the name of an attribute is a text, not {name!r}")
         self.name = name
 
     def __and__(self, value: Any) -> Any:
@@ -244,7 +247,9 @@ class Attr(AttributeBase):
         return NotEquals(self, value)
 
     def is_in(self, value: Any) -> In:
-        """True when the attribute equals one of the values."""
+        """True when the attribute equals one of the values. Raises: TypeError for one value."""
+        if not isinstance(value, Iterable):
+            raise TypeError(f"is_in takes several values, as a list, not {value!r}")
         return In(self, value)
 
     def exists(self) -> AttributeExists:

@@ -348,6 +348,9 @@ def open_path(
         raise ValueError(f"durability is one of {', '.join(DURABILITIES)}, not {durability!r}")
     settings = Settings(**{name: options.pop(name) for name in SETTING_NAMES & options.keys()})
     settings.set_limits(options.pop("limits", None) or {})
+    memory_bytes = options.get("memory_bytes", 0)
+    if type(memory_bytes) is not int or memory_bytes < 0:
+        raise ValueError(f"memory_bytes is a whole number of bytes, not {memory_bytes!r}")
     directory = Path(path)
     if directory.exists() and not directory.is_dir():
         raise errors.FormatError("this is a file; a database is a directory", path=str(path))

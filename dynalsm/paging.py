@@ -51,7 +51,14 @@ class Paginator:
 def set_page_size(params: dict[str, Any], names: PageNames, config: dict[str, Any]) -> None:
     """Put a PageSize into the parameters, where the operation has one."""
     if config.get("PageSize") is not None and names.page_size is not None:
-        params[names.page_size] = int(config["PageSize"])
+        params[names.page_size] = _whole(config, "PageSize")
+
+
+def _whole(config: dict[str, Any], name: str) -> int:
+    try:
+        return int(config[name])
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} is a whole number, not {config[name]!r}") from None
 
 
 class PageWalk:
@@ -63,8 +70,7 @@ class PageWalk:
         start, self._skip = _unpack_token(config.get("StartingToken"))
         if start is not None:
             self._params[names.start] = start
-        limit = config.get("MaxItems")
-        self._left = None if limit is None else int(limit)
+        self._left = None if config.get("MaxItems") is None else _whole(config, "MaxItems")
         self._has_ended = False
         self.resume_token: str | None = None  # where MaxItems cut the walk off
 

@@ -101,3 +101,11 @@ def test_boto3_is_not_imported():
 
     script = "import sys, dynalsm.conditions; sys.exit('boto3' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_names_and_lists_are_checked_where_they_are_given():
+    for make in (Attr, Key):
+        with pytest.raises(TypeError, match="the name of an attribute is a text, not 5"):
+            make(5)
+    with pytest.raises(TypeError, match="is_in takes several values, as a list, not 5"):
+        Attr("a").is_in(5)

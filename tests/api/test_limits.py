@@ -42,6 +42,9 @@ def test_options_of_open(tmp_path: Path) -> None:
         assert db.settings.limit_lsi == 5
     with pytest.raises(ValueError, match="limits is a dict of names and whole numbers, not 5"):
         dynalsm.open(tmp_path / "x", limits=5)  # type: ignore[arg-type]
+    for size in ("1 GB", -1, 1.5, None):
+        with pytest.raises(ValueError, match="memory_bytes is a whole number of bytes, not"):
+            dynalsm.open(tmp_path / "x", memory_bytes=size)
     with pytest.raises(ValueError, match="wording is one of classic, 2026, not '2027'"):
         dynalsm.open(tmp_path / "x", wording="2027")
     with pytest.raises(ValueError, match="there is no limit 'items' to set; there are: batch_get"):

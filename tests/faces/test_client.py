@@ -117,6 +117,10 @@ def test_only_what_has_pages_is_paginated(db: Database) -> None:
         db.client.get_paginator("get_item")
     with pytest.raises(ValueError, match="nonsense has no pages; there are: list_backups"):
         db.client.get_paginator("nonsense")
+    for name in ("PageSize", "MaxItems"):
+        pages = db.client.get_paginator("list_tables")
+        with pytest.raises(ValueError, match=f"{name} is a whole number, not 'many'"):
+            list(pages.paginate(PaginationConfig={name: "many"}))
 
 
 def test_waiters(db: Database) -> None:
