@@ -65,6 +65,7 @@ class Replication:
         self._positions = Positions(target, self._stop)
         self._writer = Writer(target, table, self._stop)
         self._saved_at = 0.0
+        self._is_unsaved = False  # whether changes were applied that no saved position knows
         self._save_lock = threading.Lock()  # held while a position is on its way to the target
         self._phase = "copy"
         self._total_items = 0
@@ -189,6 +190,7 @@ class Replication:
                 self._reader.advance(page)
                 records += len(page.records)
                 if page.records or page.is_last:
+                    self._is_unsaved = True
                     self._phase = "changes"
                     self._save_now_and_then(SAVE_SECONDS)
                     self._tell()
@@ -210,7 +212,7 @@ class Replication:
         if self._phase != "done":
             self._phase = "done"
             self._tell()
-        self._save_now_and_then(IDLE_SAVE_SECONDS)
+        self._save_now_and_then(SAVE_SECONDS if self._is_unsaved else IDLE_SAVE_SECONDS)
 
     def save(self) -> None:
         """Write the position; the next run goes on from it."""
@@ -256,6 +258,7 @@ class Replication:
             return
         if self._save_lock.acquire(blocking=False):
             try:
+                self._is_unsaved = False
                 self._positions.save(self._position)
                 self._saved_at = time.monotonic()
             finally:

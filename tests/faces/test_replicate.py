@@ -174,6 +174,23 @@ def test_follow_until_told_to_stop(db: Database, target: Database) -> None:
     assert any(one.phase == "changes" for one in seen)
 
 
+def test_the_last_changes_are_saved_soon(
+    db: Database, target: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The position of what came last does not wait for the next change, or for a minute."""
+    music = db.create_table(**MUSIC)
+    replication = replicate.Replication(db, target, "Music")
+    replication.start()
+    replication.copy()
+    monkeypatch.setattr(table_module, "SAVE_SECONDS", 1e9)
+    fill(music, 3)
+    assert replication.step() == 3
+    monkeypatch.setattr(table_module, "SAVE_SECONDS", 0.0)
+    assert replication.step() == 0
+    saved = target.Table(POSITION_TABLE).get_item(Key={"id": f"{db.path}|Music"})["Item"]
+    assert saved["changes"] == 3
+
+
 class Killed(BaseException):
     """As sudden as a kill: nothing is done on the way out."""
 
