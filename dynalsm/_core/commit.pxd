@@ -85,6 +85,7 @@ cdef struct EngineCore:
     int stall_generations    # writers wait at so many sealed generations
     uint64_t work_ticket     # grows with every reason to look for work
     bint is_stopping
+    uint64_t ingest_thread   # atomic: holds the flush lock, so it does not wait for flushes; or 0
     bint is_flush_failing    # the last flush failed; writers see its failure
     Failure flush_failure
     uint64_t slowdown_ns_per_kib     # atomic: pacing asked for by the background

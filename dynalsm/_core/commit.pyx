@@ -50,6 +50,7 @@ from dynalsm._core.sync cimport (
     pthread_mutex_trylock,
     pthread_mutex_unlock,
     sleep_ns,
+    this_thread,
     wait_for,
 )
 from dynalsm._core.wal cimport Wal, wal_append, wal_close, wal_create, wal_sync
@@ -378,7 +379,10 @@ cdef int commit(
             pthread_mutex_lock(&core.commit_mutex)
         elif pthread_mutex_trylock(&core.commit_mutex):
             return WOULD_BLOCK
-        if not must_wait(core) or atomic_load(&core.is_poisoned):
+        if (
+            not must_wait(core) or atomic_load(&core.is_poisoned)
+            or atomic_load(&core.ingest_thread) == this_thread()
+        ):
             break
         pthread_mutex_unlock(&core.commit_mutex)
         if not may_block:

@@ -32,6 +32,7 @@ cdef class Cursor(Handle):
     cdef bint with_values
     cdef bint fill_cache
     cdef bint is_cold                # a file read was needed lately: release the GIL at once
+    cdef bint is_busy                # a thread is inside fetch without the GIL
     cdef bytes lower
     cdef bytes upper
     cdef Scan scan                   # over partition `part`, while has_scan
@@ -59,6 +60,7 @@ cdef class Cursor(Handle):
     # Let go of the snapshot and the files.
     cdef void release(self) noexcept
 
+    cdef int check_idle(self) except -1
     cdef int move(self, Edge edge, bytes key) except -1
     cdef object take(self, bint forward)
     cdef object build(self, const Place* place)

@@ -1,13 +1,13 @@
 # A walk over a tree in key order, buffered: entries cross into Python in runs.
 #
 # The cursor stands in a gap between two entries (as plyvel's iterators do): `next_entry` returns
-# the
-# entry behind the gap and steps over it, `prev_entry` the one before it. Entries are fetched ahead
-# in runs that grow while the walk goes on in one direction; turning round drops the run.
+# the entry behind the gap and steps over it, `prev_entry` the one before it. Entries are fetched
+# ahead in runs that grow while the walk goes on in one direction; turning round drops the run.
 #
 # The GIL is kept while a short run comes from memory; once a block had to be read from a file, and
 # for long runs, it is released around the whole run.
-# Thread safety: a cursor is used by one thread at a time; different cursors are independent.
+# Thread safety: a cursor is used by one thread at a time; a second one is refused. Different cursors
+# are independent.
 # Invariants: (1) the snapshot seqno is registered with the engine while the cursor is open;
 #             (2) the gap is before buffer[next] (forward) or behind it (backward); with an empty
 #                 rest of the buffer it is described by `edge` and `edge_key`.
@@ -106,6 +106,7 @@ cdef class Cursor(Handle):
 
     def close(self):
         """Let go of the snapshot and the files. Idempotent."""
+        self.check_idle()
         self.release()
         self.place_count = 0
         self.next_place = 0
@@ -146,6 +147,7 @@ cdef class Cursor(Handle):
         cdef bint forward = not self.reverse
         cdef size_t used = 0
         cdef Place* place
+        self.check_idle()
         while <Py_ssize_t>len(chunk) < limit_items:
             if self.next_place >= self.place_count or self.buffer_forward != forward:
                 if not self.fetch(forward, limit_items - len(chunk)):
@@ -160,6 +162,8 @@ cdef class Cursor(Handle):
 
     cdef bint step(self, size_t wanted, Slice* key, Slice* value) except -1:
         cdef Place* place
+        if self.is_busy:
+            self.check_idle()
         if self.next_place >= self.place_count or self.buffer_forward == self.reverse:
             if not self.fetch(not self.reverse, wanted):
                 return False
@@ -194,6 +198,7 @@ cdef class Cursor(Handle):
     cdef int move(self, Edge edge, bytes key) except -1:
         if not self.is_open:
             raise errors.ClosedError("the cursor is closed", path=self.engine.path)
+        self.check_idle()
         self.edge = edge
         if copy_bytes(&self.edge_key, slice_of(PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key))):
             raise MemoryError()
@@ -208,6 +213,8 @@ cdef class Cursor(Handle):
 
     cdef object take(self, bint forward):
         cdef object entry
+        if self.is_busy:
+            self.check_idle()
         if self.next_place >= self.place_count or self.buffer_forward != forward:
             if not self.fetch(forward, self.run):
                 return None
@@ -233,6 +240,15 @@ cdef class Cursor(Handle):
         Py_INCREF(value)
         PyTuple_SET_ITEM(pair, 1, value)
         return pair
+
+    cdef int check_idle(self) except -1:
+        """Refuse a second thread while the first one reads a file without the GIL."""
+        if self.is_busy:
+            raise errors.StorageError(
+                "another thread is using the cursor: give each thread one of its own",
+                path=self.engine.path,
+            )
+        return 0
 
     cdef int note_edge(self) except -1:
         """Describe the gap by the last entry handed out, before the buffer is dropped."""
@@ -278,8 +294,10 @@ cdef class Cursor(Handle):
             if status == WOULD_BLOCK:
                 if self.place_count:     # a part came from memory: hand that out first
                     return True
+                self.is_busy = True      # without the GIL: see check_idle
                 with nogil:
                     status = self.fill(forward, wanted, True, &failure)
+                self.is_busy = False
             if status != OK and status != END:
                 self.is_placed = False
                 raise_failure(&failure)

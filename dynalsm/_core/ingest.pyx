@@ -12,8 +12,10 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from dynalsm import errors
+from dynalsm._core import jobs
 
 from dynalsm._core.coding cimport Slice, put_varint, slice_compare, slice_of
+from dynalsm._core.commit cimport commit_locked, core_poison, rotate_locked
 from dynalsm._core.compaction cimport Job, job_free, job_remove_files, table_path
 from dynalsm._core.engine cimport Engine, Tree
 from dynalsm._core.jobs cimport (
@@ -25,7 +27,7 @@ from dynalsm._core.jobs cimport (
     prepare_job,
     sync_directory,
 )
-from dynalsm._core.partition cimport Partition, tree_route
+from dynalsm._core.partition cimport MAX_SEALED, Partition, tree_route
 from dynalsm._core.source cimport KIND_DELETE, KIND_PUT
 from dynalsm._core.sstable_writer cimport (
     TableInfo,
@@ -36,8 +38,14 @@ from dynalsm._core.sstable_writer cimport (
     table_writer_finish,
     table_writer_open,
 )
-from dynalsm._core.status cimport Failure, failure_clear, raise_failure
-from dynalsm._core.sync cimport atomic_add
+from dynalsm._core.status cimport OK, WRITE_FAILED, Failure, failure_clear, raise_failure
+from dynalsm._core.sync cimport (
+    atomic_add,
+    atomic_store,
+    pthread_mutex_lock,
+    pthread_mutex_unlock,
+    this_thread,
+)
 from dynalsm._core.version cimport LEVELS, Version
 
 cdef enum:
@@ -120,17 +128,36 @@ cdef PartLoad open_load(Engine engine, Partition* partition):
 
 
 cdef uint64_t take_seqno(Engine engine) except 0:
-    """A commit that changes nothing: an entry of tree 0, which never exists."""
+    """A commit that changes nothing, an entry of tree 0, which never exists; and a new log behind it.
+
+    In one: so that no table holds versions from both sides of it."""
     cdef uint8_t payload[8]
     cdef uint8_t* end
+    cdef uint64_t seqno = 0
+    cdef Failure failure
+    cdef int status
+    if engine.core.generation_count >= MAX_SEALED // 2:
+        jobs.flush_all(engine)
     payload[0] = KIND_DELETE
     end = put_varint(put_varint(payload + 1, 0), 0)
-    return engine.write_payload(payload, end - payload, 1, NULL, 0)
+    failure_clear(&failure)
+    with nogil:
+        pthread_mutex_lock(&engine.core.commit_mutex)
+        status = commit_locked(engine.core, payload, end - payload, 1, NULL, 0, &seqno, &failure)
+        if status == OK:
+            status = rotate_locked(engine.core, &failure)
+        if status == WRITE_FAILED:
+            core_poison(engine.core, &failure)
+        pthread_mutex_unlock(&engine.core.commit_mutex)
+    raise_failure(&failure)
+    return seqno
 
 
 def ingest(Engine engine not None, Tree tree not None, entries):
     """Load (key, value) pairs in strictly ascending key order. Durable on return.
 
+    Nothing is flushed meanwhile, so writers wait once the write buffers are full; `entries` itself
+    may write (NoSpaceError after 15 buffers) but not flush.
     Returns: the number of entries. Raises ValueError when the order is broken (nothing is loaded
     then), StorageLimitError, StorageError; ReadOnlyError."""
     cdef uint64_t seqno
@@ -142,9 +169,12 @@ def ingest(Engine engine not None, Tree tree not None, entries):
     cdef bytes value
     cdef bytes last = None
     loads = []
-    with engine.flush_lock:              # no split while the partitions' tables are written
+    # No split and no flush meanwhile: what is written is newer, and stays above the new tables.
+    engine.flush_lock.acquire()
+    try:
         seqno = take_seqno(engine)
         engine.flush()
+        atomic_store(&engine.core.ingest_thread, this_thread())
         for key, value in entries:
             if last is not None and key <= last:
                 raise ValueError(f"key {key!r} does not follow {last!r}: sort the input")
@@ -166,6 +196,9 @@ def ingest(Engine engine not None, Tree tree not None, entries):
         if load is not None:
             load.finish_table()
             adopt(engine, tree, loads, seqno)
+    finally:
+        atomic_store(&engine.core.ingest_thread, 0)
+        engine.flush_lock.release()
     return count
 
 

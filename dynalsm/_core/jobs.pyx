@@ -64,6 +64,7 @@ from dynalsm._core.sync cimport (
     pthread_cond_wait,
     pthread_mutex_lock,
     pthread_mutex_unlock,
+    this_thread,
     wait_for,
 )
 from dynalsm._core.version cimport (
@@ -495,6 +496,10 @@ def flush_oldest(Engine engine not None):
     with engine.flush_lock:
         if engine.core.generation_count == 0:
             return False
+        if atomic_load(&engine.core.ingest_thread) == this_thread():
+            raise errors.StorageError(
+                "the input of an ingest may not ask for a flush", path=engine.path
+            )
         log_number = engine.core.generations[0].log_number
         last_seqno = engine.core.generations[0].last_seqno
         failure_clear(&failure)
@@ -625,9 +630,22 @@ def remove_logs(Engine engine not None, uint64_t log_number):
 
 
 def flush_all(Engine engine not None):
-    """Flush every sealed generation there is now."""
-    while flush_oldest(engine):
-        pass
+    """Flush every sealed generation there is now; what is sealed meanwhile is not waited for."""
+    cdef EngineCore* core = engine.core
+    cdef uint64_t last = 0
+    cdef bint is_due = True
+    with nogil:
+        pthread_mutex_lock(&core.work_mutex)
+        if core.generation_count:
+            last = core.generations[core.generation_count - 1].log_number
+        pthread_mutex_unlock(&core.work_mutex)
+    while is_due:
+        with nogil:
+            pthread_mutex_lock(&core.work_mutex)
+            is_due = core.generation_count > 0 and core.generations[0].log_number <= last
+            pthread_mutex_unlock(&core.work_mutex)
+        if is_due:
+            flush_oldest(engine)
 
 
 def poison_after(Engine engine not None, error):

@@ -66,6 +66,8 @@ def open_engine(Engine engine not None, create_if_missing, error_if_exists):
         if not create_if_missing or engine.read_only:
             raise errors.FormatError("there is no database here", path=path)
         make_directories(path)
+    else:
+        check_place(engine, create_if_missing)   # a refusal leaves nothing behind, not even a lock
     engine.lock = lockfile.DirectoryLock(path, shared=engine.read_only)
     if engine.options["recovery"] == "salvage" and not engine.read_only:
         salvage(path)
@@ -112,21 +114,27 @@ def make_directories(path):
     files.make_directory(path)
 
 
-def create_engine(Engine engine not None, create_if_missing):
-    """The first open of a directory. Until CURRENT is there, it counts as empty."""
+def check_place(Engine engine not None, create_if_missing):
+    """Refuse a directory that holds no database and in which none is to be begun."""
     path = engine.path
-    known = {lockfile.LOCK, lockfile.READERS, *SUBDIRECTORIES}
-    strangers = [
-        name for name in files.list_directory(path)
-        if name not in known and not name.startswith(("MANIFEST-", "CURRENT"))
-    ]
+    names = files.list_directory(path)
+    if any(name.startswith(("MANIFEST-", "CURRENT")) for name in names):
+        return
     if not create_if_missing or engine.read_only:
         raise errors.FormatError("there is no database here", path=path)
+    strangers = sorted(set(names) - {lockfile.LOCK, lockfile.READERS, *SUBDIRECTORIES})
     if strangers:
         raise errors.FormatError(
             f"no database, but other files (such as {strangers[0]!r}): choose an empty directory",
             path=path,
         )
+
+
+def create_engine(Engine engine not None, create_if_missing):
+    """The first open of a directory. Until CURRENT is there, it counts as empty."""
+    path = engine.path
+    if not create_if_missing or engine.read_only:
+        raise errors.FormatError("there is no database here", path=path)
     sync_parent(path)
     for name in SUBDIRECTORIES:
         files.make_directory(os.path.join(path, name))

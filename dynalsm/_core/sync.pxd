@@ -38,6 +38,8 @@ cdef extern from *:
     { return __atomic_add_fetch(p, v, __ATOMIC_ACQ_REL); }
     static inline uint64_t dynalsm_sub(uint64_t* p, uint64_t v)
     { return __atomic_sub_fetch(p, v, __ATOMIC_ACQ_REL); }
+    static inline uint64_t dynalsm_this_thread(void)
+    { return (uint64_t)(uintptr_t)pthread_self(); }
     static inline uint64_t dynalsm_now_ns(void)
     {
         struct timespec t;
@@ -65,6 +67,7 @@ cdef extern from *:
     uint64_t atomic_add "dynalsm_add"(uint64_t* place, uint64_t value) noexcept nogil
     uint64_t atomic_sub "dynalsm_sub"(uint64_t* place, uint64_t value) noexcept nogil
     uint64_t now_ns "dynalsm_now_ns"() noexcept nogil
+    uint64_t this_thread "dynalsm_this_thread"() noexcept nogil
     int wait_for "dynalsm_wait_for"(
         pthread_cond_t* condition, pthread_mutex_t* mutex, uint64_t nanoseconds
     ) noexcept nogil

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -92,3 +94,51 @@ def test_nothing_to_load(engine: Engine) -> None:
 def test_key_beyond_the_limit(engine: Engine) -> None:
     with pytest.raises(errors.StorageLimitError):
         engine.ingest(engine.create_tree("a"), [(b"x" * ((1 << 20) + 1), b"")])
+
+
+def test_the_input_may_write_to_the_database_itself(tmp_path: Path) -> None:
+    """Nothing that a writer could wait for is held while the caller's iterator runs."""
+    engine = Engine.open(str(tmp_path / "db"), memory_bytes=1 << 20, durability="os")
+    tree, other = engine.create_tree("a"), engine.create_tree("b")
+
+    def pairs() -> Iterator[tuple[bytes, bytes]]:
+        for number in range(1500):  # several write buffers' worth
+            other.put(b"%06d" % number, b"x" * 1000)
+            tree.put(b"%06d" % number, b"newer")
+            yield b"%06d" % number, b"loaded"
+            if number == 700:
+                with pytest.raises(errors.StorageError, match="may not ask for a flush"):
+                    engine.flush()
+
+    assert engine.ingest(tree, pairs()) == 1500
+    assert [value for _, value in tree.cursor()] == [b"newer"] * 1500
+    assert len(list(other.cursor())) == 1500
+    engine.close()
+
+
+def test_a_writer_beside_the_ingest_wins(tmp_path: Path) -> None:
+    """A key written after the ingest began is newer, whenever the memtable was sealed."""
+    engine = Engine.open(str(tmp_path / "db"), memory_bytes=1 << 20, durability="os")
+    tree = engine.create_tree("a")
+    for turn in range(20):
+        stop = threading.Event()
+        last: dict[bytes, bytes] = {}
+
+        def write(stop: threading.Event = stop, last: dict[bytes, bytes] = last) -> None:
+            number = 0
+            while not stop.is_set():
+                key = b"%06d" % (number % 50)
+                last[key] = b"%d" % number
+                tree.put(key, last[key])
+                number += 1
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        engine.ingest(tree, [(b"%06d" % number, b"turn %d" % turn) for number in range(50)])
+        before = engine.last_seqno
+        while engine.last_seqno < before + 60:
+            pass
+        stop.set()
+        writer.join()
+        assert dict(tree.cursor(b"000000", b"000050")) == last
+    engine.close()
