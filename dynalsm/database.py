@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from dynalsm import errors, resource
 from dynalsm.api import dispatch
 from dynalsm.client import DynamoDBClient, StreamsClient
-from dynalsm.model import housekeeping
+from dynalsm.model import consistency, housekeeping
 from dynalsm.model.catalog import Catalog
 from dynalsm.model.changelog import readable_seqno
 from dynalsm.model.settings import Settings
@@ -255,6 +255,32 @@ class Database:
         """Merge every tree down to its last level."""
         self._check_open()
         self.engine.compact()
+
+    def verify(self) -> list[str]:
+        """Read every file of the database, and hold each index against its table.
+
+        Returns: the problems in words, none when all is sound. Reads go on meanwhile, writes too.
+        Raises: errors.StorageIOError when something cannot be read for another reason than damage.
+        """
+        from dynalsm._core import verify
+
+        self._check_open()
+        problems = [str(problem) for problem in verify.verify(self.path).problems]
+        return problems or [str(one) for one in self.index_differences()]
+
+    def index_differences(self) -> list[consistency.Difference]:
+        """Return the entries of indexes that are not as their items have it; none, normally."""
+        self._check_open()
+        with self.engine.snapshot() as snapshot:
+            return list(consistency.differences(self.catalog, snapshot))
+
+    def mend_indexes(self) -> list[consistency.Difference]:
+        """Make every index agree with its table, after a repair; nobody writes meanwhile.
+
+        Returns: what was changed.
+        """
+        self._check_open()
+        return consistency.mend(self.engine, self.catalog)
 
     def checkpoint(self, path: str | os.PathLike[str]) -> None:
         """Make a copy of the whole database, as it is now, in the new directory `path`.

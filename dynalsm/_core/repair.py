@@ -64,7 +64,8 @@ def repair(path: str | os.PathLike[str]) -> Repaired:
     Raises LockedError, FormatError (there is none), CorruptionError when no manifest can be read.
     """
     directory = os.path.abspath(os.fspath(path))
-    if not os.path.isdir(directory):
+    names = os.listdir(directory) if os.path.isdir(directory) else []
+    if not any(name.startswith(("CURRENT", "MANIFEST-")) for name in names):
         raise errors.FormatError("there is no database here", path=directory)
     with lockfile.DirectoryLock(directory):
         return repair_locked(directory, deep=True)

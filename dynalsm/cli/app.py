@@ -13,6 +13,7 @@ from dynalsm.cli import (
     data,
     demo,
     exchange,
+    health,
     output,
     replicate,
     serving,
@@ -29,7 +30,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for module in (demo, data, sql, admin, transfer, exchange, replicate, bench):
+for module in (demo, data, sql, admin, health, transfer, exchange, replicate, bench):
     module.add_commands(app)
 
 
