@@ -681,6 +681,8 @@ def engine_stats(Engine engine not None):
         "disk_bytes": sum(tree["disk_bytes"] for tree in trees.values()),
         "trees": trees,
         "failures": engine_failures(engine),
+        # The newest flushes, compactions and splits, oldest first (docs/operations.md).
+        "history": list(engine.events.get("history", ())),
     }
 
 

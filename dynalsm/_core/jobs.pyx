@@ -15,6 +15,7 @@ from libc.string cimport memset
 
 import os
 import time
+from collections import deque
 
 from dynalsm import errors
 from dynalsm._core import files, picker
@@ -83,6 +84,8 @@ from dynalsm._core.wal cimport Wal, wal_close
 
 # A partition whose compaction failed is left alone for so long.
 AVOID_SECONDS = 30.0
+# stats() tells of so many flushes, compactions and splits, the newest ones.
+HISTORY_JOBS = 256
 
 cdef enum:
     MAX_REMOVED = 4096       # files one edit of a partition can remove
@@ -493,9 +496,11 @@ def flush_oldest(Engine engine not None):
     On a failure nothing is lost: the generation stays, and the failure is raised."""
     cdef Failure failure
     cdef uint64_t log_number, last_seqno
+    started = time.monotonic()
     with engine.flush_lock:
         if engine.core.generation_count == 0:
             return False
+        written_bytes = engine.core.counters.flush_bytes
         if atomic_load(&engine.core.ingest_thread) == this_thread():
             raise errors.StorageError(
                 "the input of an ingest may not ask for a flush", path=engine.path
@@ -513,8 +518,19 @@ def flush_oldest(Engine engine not None):
             abandon(engine, changes, error)
             raise
         finish_generation(engine, log_number)
+        written_bytes = engine.core.counters.flush_bytes - written_bytes
     atomic_add(&engine.core.counters.flushes, 1)
+    note_job(engine, "flush", started, written_bytes=written_bytes)
     return True
+
+
+def note_job(Engine engine not None, kind, started, *, tree="", **more):
+    """Remember work that is done, for stats(). started: time.monotonic() at its beginning.
+
+    Appending to a deque is atomic, so no lock is needed."""
+    jobs = engine.events.setdefault("history", deque(maxlen=HISTORY_JOBS))
+    seconds = time.monotonic() - started
+    jobs.append({"kind": kind, "at": time.time(), "seconds": seconds, "tree": tree, **more})
 
 
 cdef int flush_generation(
@@ -819,8 +835,11 @@ def run_plan(Engine engine not None, address, plan):
     cdef Change change = Change.__new__(Change)
     change.partition = partition
     changes = [change]
+    started = time.monotonic()
     try:
         merge_files(engine, change, plan)
+        done = sums_of(change) | {"tree": tree_name(engine, partition.tree_id)}
+        done["partition"] = partition.id
         with engine.admin:
             if partition.is_dropped:
                 discard(engine, change)
@@ -837,6 +856,32 @@ def run_plan(Engine engine not None, address, plan):
         abandon(engine, changes, error)
         raise
     atomic_add(&engine.core.counters.compactions, 1)
+    note_job(
+        engine, "compaction", started, reason=plan.reason, output_level=plan.output_level, **done
+    )
+
+
+cdef dict sums_of(Change change):
+    """What a change takes away and adds; to be asked before the install."""
+    cdef int index
+    cdef uint64_t read_bytes = 0, written_bytes = 0
+    for index in range(change.removed_count):
+        read_bytes += change.removed[index].info.file_bytes
+    for index in range(change.added_count):
+        written_bytes += change.added[index].info.file_bytes
+    return {
+        "inputs": change.removed_count, "read_bytes": read_bytes,
+        "outputs": change.added_count, "written_bytes": written_bytes,
+    }
+
+
+def tree_name(Engine engine not None, uint64_t tree_id):
+    """The name of a tree; "" when it is gone."""
+    cdef Tree tree
+    for tree in list(engine.trees.values()):
+        if tree.core.id == tree_id:
+            return tree.name
+    return ""
 
 
 cdef int merge_files(Engine engine, Change change, object plan) except -1:

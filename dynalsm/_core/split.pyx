@@ -15,6 +15,7 @@ from libc.stdint cimport uint64_t
 from libc.stdlib cimport realloc
 
 import os
+import time
 
 from dynalsm._core import files, jobs, picker
 from dynalsm._core.state import FILE, PARTITION
@@ -108,6 +109,8 @@ def split_partition(Engine engine not None, Tree tree not None, int index, uint6
 
     False: other work holds the partition's files, or writes come too fast; try again later."""
     cdef Partition* partition = tree.core.parts.items[index]
+    started = time.monotonic()
+    partition_id = partition.id          # the partition may be gone when it is noted
     partition.cut = cut
     try:
         while rewrite_straddler(engine, partition, cut):
@@ -126,6 +129,7 @@ def split_partition(Engine engine not None, Tree tree not None, int index, uint6
                 if partition.is_dropped or has_busy(partition) or straddlers(partition, cut):
                     return False
                 replace(engine, tree, index, cut)
+        jobs.note_job(engine, "split", started, tree=tree.name, partition=partition_id)
         return True
     finally:
         partition.cut = 0
