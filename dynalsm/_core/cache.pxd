@@ -53,6 +53,8 @@ cdef Block* block_try_pin(Block* hint, uint64_t file_id, uint64_t offset) noexce
 cdef Block* cache_add(
     Cache* cache, uint64_t file_id, uint64_t offset, uint8_t* data, size_t size, bint insert
 ) noexcept nogil
+# Whether a block can be added without another one having to go.
+cdef bint cache_has_room(Cache* cache) noexcept nogil
 cdef void block_ref(Block* block) noexcept nogil
 cdef void block_unref(Block* block) noexcept nogil
 cdef void cache_drop_file(Cache* cache, uint64_t file_id) noexcept nogil

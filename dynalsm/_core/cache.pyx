@@ -100,6 +100,7 @@ cdef struct Cache:
     Block* free_blocks
     Slab* oldest
     Slab* newest                     # new blocks go into it
+    Slab* spare                      # in no use; not counted in bytes
 
 
 cdef inline uint64_t place_hash(uint64_t file_id, uint64_t offset) noexcept nogil:
@@ -154,6 +155,9 @@ cdef void cache_free(Cache* cache) noexcept nogil:
         slab = cache.oldest
         cache.oldest = slab.newer
         slab_free(cache, slab)
+    if cache.spare != NULL:
+        pages_give(cache.spare.memory, cache.spare.size)
+        free(cache.spare)
     while cache.pools != NULL:
         pool = cache.pools
         cache.pools = pool.next
@@ -255,20 +259,37 @@ cdef void end_block(Block* block) noexcept nogil:
 # ------------------------------------------------------------------------------------------ slabs
 
 cdef void slab_free(Cache* cache, Slab* slab) noexcept nogil:
-    pages_give(slab.memory, slab.size)
+    """Give a slab back, or keep it for the next one that is wanted."""
     atomic_sub(&cache.bytes, slab.size)
-    free(slab)
+    if slab.size == cache.slab_bytes:
+        pthread_mutex_lock(&cache.pool_mutex)
+        if cache.spare == NULL:
+            cache.spare = slab
+            slab = NULL
+        pthread_mutex_unlock(&cache.pool_mutex)
+    if slab != NULL:
+        pages_give(slab.memory, slab.size)
+        free(slab)
 
 
 cdef Slab* slab_create(Cache* cache, size_t least) noexcept nogil:
-    cdef Slab* slab = <Slab*>calloc(1, sizeof(Slab))
-    if slab == NULL:
-        return NULL
-    slab.size = max(cache.slab_bytes, round_up(least, PAGE_BYTES))
-    slab.memory = <uint8_t*>pages_take(slab.size)
-    if slab.memory == NULL:
-        free(slab)
-        return NULL
+    cdef Slab* slab = NULL
+    if least <= cache.slab_bytes:
+        pthread_mutex_lock(&cache.pool_mutex)
+        slab = cache.spare
+        cache.spare = NULL
+        pthread_mutex_unlock(&cache.pool_mutex)
+    if slab != NULL:
+        slab.used = 0
+    else:
+        slab = <Slab*>calloc(1, sizeof(Slab))
+        if slab == NULL:
+            return NULL
+        slab.size = max(cache.slab_bytes, round_up(least, PAGE_BYTES))
+        slab.memory = <uint8_t*>pages_take(slab.size)
+        if slab.memory == NULL:
+            free(slab)
+            return NULL
     atomic_add(&cache.bytes, slab.size)
     return slab
 
@@ -446,13 +467,21 @@ cdef inline uint64_t slot_of_locked(
 
 # ------------------------------------------------------------------------------- eviction, lookups
 
-cdef inline bint over_budget(Cache* cache) noexcept nogil:
+cdef inline bint exceeds(Cache* cache, uint64_t held) noexcept nogil:
+    """Whether so many bytes of slabs are more than the budget leaves."""
     cdef uint64_t capacity = atomic_load(&cache.capacity)
-    cdef uint64_t held = atomic_load(&cache.bytes)
     cdef uint64_t reserved = min(
         atomic_load(&cache.reserved), capacity - capacity // KEPT_PART
     )
     return held + held // OVERHEAD_PART + atomic_load(&cache.pinned_bytes) + reserved > capacity
+
+
+cdef inline bint over_budget(Cache* cache) noexcept nogil:
+    return exceeds(cache, atomic_load(&cache.bytes))
+
+
+cdef bint cache_has_room(Cache* cache) noexcept nogil:
+    return cache != NULL and not exceeds(cache, atomic_load(&cache.bytes) + cache.slab_bytes)
 
 
 cdef Slab* take_oldest(Cache* cache) noexcept nogil:

@@ -29,7 +29,7 @@ from dynalsm._core.block cimport (
     block_cursor_seek,
     block_cursor_seek_back,
 )
-from dynalsm._core.cache cimport Block, block_unref
+from dynalsm._core.cache cimport Block, block_unref, cache_has_room
 from dynalsm._core.coding cimport Slice
 from dynalsm._core.compress cimport CODEC_NONE
 from dynalsm._core.source cimport SourceOps
@@ -159,7 +159,9 @@ cdef int use_window(
     status = table_check_block(walk.table, i, stored, &codec, &size, failure)
     if status != OK:
         return status
-    if not walk.fill_cache:
+    # A walk takes what room there is, but drives out nothing: whoever walks over more than the cache
+    # holds finds a part of it there the next time, and so do those who read single keys meanwhile.
+    if not walk.fill_cache or not cache_has_room(walk.table.cache):
         if codec == CODEC_NONE:
             return open_cursor(walk, slot, i, stored, raw, failure)
         if grow(&slot.unpacked, &slot.unpacked_capacity, raw + 1):
