@@ -6,8 +6,8 @@
 #
 # The GIL is kept while a short run comes from memory; once a block had to be read from a file, and
 # for long runs, it is released around the whole run.
-# Thread safety: a cursor is used by one thread at a time; a second one is refused. Different cursors
-# are independent.
+# Thread safety: a cursor is used by one thread at a time (a second one is refused); cursors are
+# independent of each other.
 # Invariants: (1) the snapshot seqno is registered with the engine while the cursor is open;
 #             (2) the gap is before buffer[next] (forward) or behind it (backward); with an empty
 #                 rest of the buffer it is described by `edge` and `edge_key`.

@@ -128,7 +128,7 @@ cdef PartLoad open_load(Engine engine, Partition* partition):
 
 
 cdef uint64_t take_seqno(Engine engine) except 0:
-    """A commit that changes nothing, an entry of tree 0, which never exists; and a new log behind it.
+    """A commit of nothing (an entry of tree 0, which never exists), and a new log behind it.
 
     In one: so that no table holds versions from both sides of it."""
     cdef uint8_t payload[8]

@@ -159,8 +159,8 @@ cdef int use_window(
     status = table_check_block(walk.table, i, stored, &codec, &size, failure)
     if status != OK:
         return status
-    # A walk takes what room there is, but drives out nothing: whoever walks over more than the cache
-    # holds finds a part of it there the next time, and so do those who read single keys meanwhile.
+    # A walk takes what room there is, but drives out nothing: whoever walks over more than the
+    # cache holds finds a part of it there the next time, as do those who read single keys.
     if not walk.fill_cache or not cache_has_room(walk.table.cache):
         if codec == CODEC_NONE:
             return open_cursor(walk, slot, i, stored, raw, failure)
