@@ -38,6 +38,12 @@ def parser() -> argparse.ArgumentParser:
         help="Offer GET /metrics; by default where no keys are set.",
     )
     add(
+        "--console",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="Offer a web page at /_console; by default where only this machine can reach it.",
+    )
+    add(
         "--trace",
         action="store_true",
         help="Make OpenTelemetry spans; run it under opentelemetry-instrument.",
@@ -113,6 +119,7 @@ def serve(options: argparse.Namespace) -> None:
             allow_anonymous=options.allow_anonymous,
             tls=tls,
             has_metrics=options.metrics if options.metrics is not None else verifier is None,
+            has_console=options.console,
             on_ready=lambda url: print(
                 f"dynalsm serves {options.path} at {url} (Ctrl-C stops)", flush=True
             ),

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, cast
 
 import httptools
 
-from dynalsm.server import wire
+from dynalsm.server import console, wire
 from dynalsm.server.metrics import Metrics
 from dynalsm.server.offload import Pages, SyncThread, Turns
 from dynalsm.server.wire import Job, Reply, Request, Service
@@ -44,6 +44,8 @@ STOP_LIMIT_SECONDS = 30.0  # how long stop() waits for requests under way
 # Bodies of this size take milliseconds to read: they are handled by a worker.
 LONG_BODY_BYTES = 64 * 1024
 WORKERS = 4
+# What walks over all of the engine's files, so that it belongs on a worker as well.
+LONG_PATHS = (wire.METRICS_PATH, console.PATH)
 HEAD = (
     b"HTTP/1.1 %d %s\r\n%sContent-Type: %s\r\nx-amzn-RequestId: %s\r\n%s"
     b"Content-Length: %d\r\n\r\n%s"
@@ -249,9 +251,10 @@ class Connection(asyncio.Protocol):
 class Held:
     """A reply that waits for the disk."""
 
-    __slots__ = ("connection", "reply", "request", "slot")
+    __slots__ = ("connection", "reply", "request", "since", "slot")
 
     def __init__(self, connection: Connection, slot: Slot, request: Request, reply: Reply) -> None:
+        self.since = time.perf_counter()
         self.connection = connection
         self.slot = slot
         self.request = request
@@ -262,10 +265,16 @@ class Server:
     """The endpoint of one database on the running event loop: start(), then stop()."""
 
     def __init__(
-        self, database: Database, verifier: Verifier | None = None, has_metrics: bool = True
+        self,
+        database: Database,
+        verifier: Verifier | None = None,
+        has_metrics: bool = True,
+        has_console: bool = False,
     ) -> None:
         self.database = database
-        self.service = Service(database, verifier, Metrics(database) if has_metrics else None)
+        self._metrics = Metrics(database) if has_metrics or has_console else None
+        page = console.Console(database, verifier, self._metrics) if has_console else None
+        self.service = Service(database, verifier, self._metrics, page, has_metrics)
         self.loop = asyncio.get_running_loop()
         self.connections: set[Connection] = set()
         self.is_stopping = False
@@ -328,7 +337,7 @@ class Server:
 
     def handle(self, connection: Connection, request: Request, close: bool) -> None:
         """Answer one request: now, after the disk, or from a worker."""
-        if len(request.body) > LONG_BODY_BYTES or request.url == wire.METRICS_PATH:
+        if len(request.body) > LONG_BODY_BYTES or request.url.startswith(LONG_PATHS):
             self._to_worker(connection, request, None, close)
             return
         job = self.service.parse(request)
@@ -377,6 +386,9 @@ class Server:
     # --- one wait for the disk per turn -----------------------------------------------------
 
     def _release(self, turn: list[Held], error: Exception | None) -> None:
+        if self._metrics is not None and error is None:
+            now = time.perf_counter()
+            self._metrics.count_waits(now - held.since for held in turn)
         for held in turn:
             reply = held.reply if error is None else wire.failure_reply("commit", error)
             data = self.frame(reply, held.request, held.slot.close)
@@ -392,7 +404,7 @@ class Server:
             accepted = request.headers.get(wire.FIRST_ENCODINGS, accepted)
             reply = wire.compressed(reply, accepted)
         extra = b"".join(b"%s: %s\r\n" % header for header in reply.headers)
-        if request is not None and b"origin" in request.headers:
+        if request is not None and b"origin" in request.headers and reply.is_shared:
             extra += CORS_HEAD
         if reply.has_checksum:
             extra += b"x-amz-crc32: %s\r\n" % wire.checksum(reply.body)

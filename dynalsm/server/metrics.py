@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class Metrics:
         self._database = database
         self._mutex = threading.Lock()
         self._counts: dict[str, Counts] = {}
+        self._waits = Counts()  # of commits, for the disk; in the place of statuses: nothing
 
     def count(self, operation: str, status: int, seconds: float) -> None:
         """Note one request that was answered."""
@@ -50,6 +51,32 @@ class Metrics:
             counts.statuses[status] = counts.statuses.get(status, 0) + 1
             counts.seconds += seconds
             counts.buckets[bisect_left(BUCKETS, seconds)] += 1
+
+    def count_waits(self, waits: Iterable[float]) -> None:
+        """Note how long (seconds) replies were held until the disk had their commits."""
+        with self._mutex:
+            for seconds in waits:
+                self._waits.seconds += seconds
+                self._waits.buckets[bisect_left(BUCKETS, seconds)] += 1
+
+    def totals(self) -> dict[str, Any]:
+        """Return what was counted so far, buckets not yet summed up."""
+        with self._mutex:
+            return {
+                "requests": {
+                    operation: {
+                        "count": sum(counts.statuses.values()),
+                        "failed": sum(n for status, n in counts.statuses.items() if status >= 400),
+                        "seconds": counts.seconds,
+                        "buckets": list(counts.buckets),
+                    }
+                    for operation, counts in self._counts.items()
+                },
+                "commit_waits": {
+                    "seconds": self._waits.seconds,
+                    "buckets": list(self._waits.buckets),
+                },
+            }
 
     def render(self) -> bytes:
         """Return the page. Raises: ModuleNotFoundError without prometheus_client."""
@@ -77,17 +104,18 @@ class Metrics:
         durations = HistogramMetricFamily(
             "dynalsm_request_seconds", "Time to run an operation", labels=["operation"]
         )
+        waits = HistogramMetricFamily(
+            "dynalsm_commit_wait_seconds", "Time that replies waited for the disk"
+        )
         with self._mutex:
             for operation, counts in self._counts.items():
                 for status, number in counts.statuses.items():
                     requests.add_metric([operation, str(status)], number)
-                total, buckets = 0, []
-                for bound, number in zip((*map(str, BUCKETS), "+Inf"), counts.buckets, strict=True):
-                    total += number
-                    buckets.append((bound, total))
-                durations.add_metric([operation], buckets, counts.seconds)
+                durations.add_metric([operation], _summed_up(counts.buckets), counts.seconds)
+            waits.add_metric([], _summed_up(self._waits.buckets), self._waits.seconds)
         yield requests
         yield durations
+        yield waits
 
     def _trees(self, trees: dict[str, dict[str, Any]]) -> Iterator[Metric]:
         from prometheus_client.core import GaugeMetricFamily
@@ -103,8 +131,17 @@ class Metrics:
             yield gauge
 
 
+def _summed_up(buckets: list[int]) -> list[tuple[str, int]]:
+    """Return buckets as Prometheus wants them: (bound, how many were at most so long)."""
+    total, summed = 0, []
+    for bound, number in zip((*map(str, BUCKETS), "+Inf"), buckets, strict=True):
+        total += number
+        summed.append((bound, total))
+    return summed
+
+
 def tree_labels(database: Database) -> dict[str, tuple[str, str]]:
-    """Return what people call each tree: (table, index name, "changes" or "")."""
+    """Return what people call each tree: (table, index name, "changes", "expiry" or "")."""
     labels: dict[str, tuple[str, str]] = {}
     for name in database.catalog.names():
         table = database.catalog.get(name)
@@ -115,6 +152,8 @@ def tree_labels(database: Database) -> dict[str, tuple[str, str]]:
             labels[index.tree.name] = (name, index.name)
         if table.changelog is not None:
             labels[table.changelog.tree.name] = (name, "changes")
+        if table.expiry is not None:
+            labels[table.expiry.name] = (name, "expiry")
     return labels
 
 

@@ -73,10 +73,15 @@ def serve(
     allow_anonymous: bool = False,
     tls: ssl.SSLContext | None = None,
     has_metrics: bool = True,
+    has_console: bool | None = None,
     on_ready: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve until SIGTERM, SIGINT or SIGHUP; on_ready gets the URL. Raises: ServeError."""
+    """Serve until SIGTERM, SIGINT or SIGHUP; on_ready gets the URL. Raises: ServeError.
+
+    has_console: None offers the console where only this machine can reach it.
+    """
     check_host(host, verifier, allow_anonymous)
+    pages = (has_metrics, is_loopback(host) if has_console is None else has_console)
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
 
     async def run() -> None:
@@ -86,7 +91,7 @@ def serve(
             # nohup asks for SIGHUP to be ignored, and means it.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 loop.add_signal_handler(number, stopped.set)
-        server, url = await _start(database, host, port, verifier, tls, has_metrics)
+        server, url = await _start(database, host, port, verifier, tls, pages)
         if on_ready is not None:
             on_ready(url)
         await stopped.wait()
@@ -114,9 +119,11 @@ class ServerThread:
         allow_anonymous: bool = False,
         tls: ssl.SSLContext | None = None,
         has_metrics: bool = True,
+        has_console: bool | None = None,
     ) -> None:
         check_host(host, verifier, allow_anonymous)
-        self._arguments = (database, host, port, verifier, tls, has_metrics)
+        pages = (has_metrics, is_loopback(host) if has_console is None else has_console)
+        self._arguments = (database, host, port, verifier, tls, pages)
         self._ready = threading.Event()
         self._problem: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -167,7 +174,7 @@ async def _start(
     port: int,
     verifier: Verifier | None,
     tls: ssl.SSLContext | None,
-    has_metrics: bool,
+    pages: tuple[bool, bool],  # whether there are metrics, and the console
 ) -> tuple[Server, str]:
     try:
         from dynalsm.server.endpoint import Server
@@ -176,7 +183,7 @@ async def _start(
             f"the server needs {problem.name}: pip install 'dynalsm[server]'"
         ) from problem
 
-    server = Server(database, verifier, has_metrics)
+    server = Server(database, verifier, *pages)
     try:
         address, bound = await server.start(host, port, tls)
     except OSError as problem:

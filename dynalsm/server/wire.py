@@ -19,7 +19,7 @@ import os
 import time
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -32,6 +32,7 @@ from dynalsm.values.forms import JSON
 if TYPE_CHECKING:
     from dynalsm.database import Database
     from dynalsm.server.auth import AccessKey, Verifier
+    from dynalsm.server.console import Console
     from dynalsm.server.metrics import Metrics
 
 log = logging.getLogger("dynalsm.server")
@@ -53,8 +54,12 @@ METRICS_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 UNKNOWN_PAGE = b"<UnknownOperationException/>\n"
 STATUS_TEXT = {
     200: b"OK",
+    304: b"Not Modified",
+    308: b"Permanent Redirect",
     400: b"Bad Request",
+    403: b"Forbidden",
     404: b"Not Found",
+    405: b"Method Not Allowed",
     413: b"Payload Too Large",
     500: b"Internal Server Error",
     503: b"Service Unavailable",
@@ -88,6 +93,7 @@ class Reply:
     content_type: bytes = CONTENT_TYPE
     headers: list[tuple[bytes, bytes]] = field(default_factory=list)
     has_checksum: bool = True
+    is_shared: bool = True  # scripts of other origins may read it
 
 
 @dataclass(slots=True)
@@ -111,10 +117,14 @@ class Service:
         database: Database,
         verifier: Verifier | None = None,
         metrics: Metrics | None = None,
+        console: Console | None = None,
+        has_metrics_page: bool = True,
     ) -> None:
         self.database = database
         self.verifier = verifier
         self.metrics = metrics
+        self.console = console
+        self.has_metrics_page = has_metrics_page
         self._call = database.call
         region = database.settings.region
         self._health = Reply(
@@ -194,6 +204,8 @@ class Service:
 
     def _page(self, request: Request) -> Reply | None:
         """Answer what is no operation; None for an operation with more than a plain path."""
+        if self.console is not None and (page := self.console.answer(request)) is not None:
+            return page
         path = path_of(request.url)
         if request.method == b"OPTIONS" and b"origin" in request.headers:
             return Reply(200, b"", b"text/plain", preflight_headers(request.headers))
@@ -204,8 +216,9 @@ class Service:
                 return self._forged_page(self.verifier, request)
         if request.method == b"GET" and path == b"/":
             return self._health
-        if request.method == b"GET" and path == METRICS_PATH and self.metrics is not None:
-            return self._metrics_page(self.metrics)
+        metrics = self.metrics if self.has_metrics_page else None
+        if request.method == b"GET" and path == METRICS_PATH and metrics is not None:
+            return self._metrics_page(metrics)
         return Reply(404, UNKNOWN_PAGE, b"application/xml")
 
     def _forged_page(self, verifier: Verifier, request: Request) -> Reply:
@@ -295,8 +308,10 @@ def compressed(reply: Reply, accepted: bytes) -> Reply:
         body = gzip.compress(reply.body, 1, mtime=0)
     else:
         body = zlib.compress(reply.body, 1)
-    headers = [*reply.headers, (b"Content-Encoding", name), (b"x-amz-crc32", checksum(reply.body))]
-    return Reply(reply.status, body, reply.content_type, headers, has_checksum=False)
+    headers = [*reply.headers, (b"Content-Encoding", name)]
+    if reply.has_checksum:
+        headers.append((b"x-amz-crc32", checksum(reply.body)))
+    return replace(reply, body=body, headers=headers, has_checksum=False)
 
 
 @functools.lru_cache(maxsize=64)
