@@ -5,6 +5,9 @@ from libc.stdint cimport int64_t, uint8_t
 
 from dynalsm.values.codec cimport Node, Part
 
+cdef enum:
+    BAD_BYTES = -1
+
 cdef enum Op:
     OP_EQUAL = 0
     OP_LESS = 1                  # the first operand is less, and so on
@@ -44,6 +47,13 @@ cdef struct Found:
     Node node                    # start is NULL in a Part
     const uint8_t* end           # everything before it may be read
     uint8_t number[24]           # what node.body points to if it is a size
+
+
+# Find what a path leads to in a map, or in `parts` beside it. Returns: 0, or BAD_BYTES.
+cdef int fetch_path(
+    const PathStep* steps, int step_count, const Node* item, const uint8_t* end,
+    const Part* parts, int count, Found* out
+) noexcept nogil
 
 
 cdef class Program:

@@ -50,9 +50,6 @@ from dynalsm.values.encode_python import encode_value
 cdef extern from "string.h" nogil:
     void* memmem(const void* big, size_t big_size, const void* small, size_t small_size)
 
-cdef enum:
-    BAD_BYTES = -1
-
 cdef tuple TAG_NAMES = (
     b"", b"S", b"N", b"B", b"BOOL", b"NULL", b"L", b"M", b"SS", b"NS", b"BS"
 )

@@ -12,13 +12,14 @@ are never changed, only shared.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final
 
 from dynalsm.expressions import error
 from dynalsm.expressions.ast import Action, Arithmetic, Call, Path, Slot, Steps, ValueRef
 from dynalsm.expressions.bind import Resolver, TypeChecks, bind_template, paths_of
+from dynalsm.expressions.changes import ChangeProgram, Changer, compile_changes
 from dynalsm.expressions.error import ExpressionError, Refusal
 from dynalsm.expressions.evaluate import (
     MISSING,
@@ -35,6 +36,7 @@ from dynalsm.expressions.paths import PathTree, build_tree, project
 from dynalsm.expressions.placeholders import Placeholders
 from dynalsm.expressions.static import Scope, incorrect_type, path_required
 from dynalsm.values import ValueProblem, number
+from dynalsm.values.decode import decode_value
 
 _LONG_NAMES: Final = {
     "S": "STRING",
@@ -105,6 +107,11 @@ class UpdateTemplate:
     effects: tuple[tuple[Steps, Effect], ...]
     only_removes: bool
     checks: TypeChecks
+    program: ChangeProgram | None = None  # what applies it to encoded items, if anything can
+
+    def bound(self, encoded: tuple[bytes, ...]) -> Update:
+        """Return the update with these encoded values, which have passed the checks."""
+        return Update(self, None, encoded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +133,36 @@ class UpdateResult:
 
 
 class Update:
-    """An update ready to apply."""
+    """An update ready to apply.
 
-    __slots__ = ("template", "values")
+    Of `values` and `encoded`, the same as encoded bytes, one may be missing.
+    """
 
-    def __init__(self, template: UpdateTemplate, values: Values) -> None:
+    __slots__ = ("_encoded", "_values", "template")
+
+    def __init__(
+        self,
+        template: UpdateTemplate,
+        values: Values | None,
+        encoded: tuple[bytes, ...] | None = None,
+    ) -> None:
         self.template = template
-        self.values = values
+        self._values = values
+        self._encoded = encoded
+
+    @property
+    def values(self) -> Values:
+        """The values of the template's slots."""
+        if self._values is None:
+            self._values = tuple(map(decode_value, self._encoded or ()))
+        return self._values
+
+    def changer(self) -> Changer | None:
+        """Return what applies the update to encoded items; None when only `apply` can."""
+        program = self.template.program
+        if program is None or self._encoded is None:
+            return None
+        return Changer(program, self._encoded)
 
     @property
     def actions(self) -> tuple[Action, ...]:
@@ -252,10 +282,23 @@ def _rebuild_list(value: Any, tree: PathTree) -> list[Any]:
 
 def bind_update(text: str, placeholders: Placeholders, kind: str = "UpdateExpression") -> Update:
     """Bind an update. Raises: ExpressionError."""
-    _, template, values = bind_template(
+    parsed, template, values = bind_template(
         text, placeholders, kind, parse_update, _check, update_template
     )
-    return Update(template, values)
+    encoded = placeholders.encoded
+    if encoded is None:
+        return Update(template, values, None if parsed.values else ())
+    return Update(template, values, tuple([encoded[name] for name in parsed.values]))
+
+
+def update_with_slots(
+    text: str, placeholders: Placeholders
+) -> tuple[tuple[str, ...], UpdateTemplate]:
+    """Return the names of an update's values, in the order of its slots, and its template."""
+    parsed, template, _ = bind_template(
+        text, placeholders, "UpdateExpression", parse_update, _check, update_template
+    )
+    return parsed.values, template
 
 
 def _check(actions: tuple[Action, ...], scope: Scope) -> None:
@@ -334,12 +377,11 @@ def _check_constants(name: str, nodes: tuple[Any, ...], wanted: str, scope: Scop
 
 def update_template(actions: tuple[Action, ...], resolver: Resolver) -> UpdateTemplate:
     """Resolve and compile an update that has passed its checks."""
-    return compile_update(
-        tuple(
-            Action(action.section, resolver.path(action.path), _resolve(action.value, resolver))
-            for action in actions
-        )
+    bound = tuple(
+        Action(action.section, resolver.path(action.path), _resolve(action.value, resolver))
+        for action in actions
     )
+    return replace(compile_update(bound), program=compile_changes(bound, len(resolver.slots)))
 
 
 def _resolve(node: Any, resolver: Resolver) -> Any:

@@ -2,7 +2,11 @@
 
 from libc.stdint cimport uint8_t, uint64_t
 
+from dynalsm.values.buffer cimport Buffer
 from dynalsm.values.codec cimport Part
+
+cdef enum:
+    MAX_HEAD = 16                # version, size, map header
 
 
 # Attribute names sorted by their bytes, for walking along an item's names.
@@ -18,6 +22,9 @@ cdef bytes store(bytes item, NameSet drop, NameSet keep)
 cdef const uint8_t* read_head(
     const uint8_t* stored, const uint8_t* end, uint64_t* item_size
 ) except NULL
+
+# Put version, size and map header in front of pairs that were written MAX_HEAD bytes into a buffer.
+cdef bytes with_head(Buffer* out, uint64_t item_size, size_t count)
 
 # Merge key attributes (sorted by name) into a stored map.
 cdef bytes joined(

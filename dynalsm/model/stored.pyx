@@ -48,7 +48,9 @@ cdef enum:
     RECORD_VERSION = 1
     MAX_VARINT = 10
     MAX_MAP_HEADER = 5
-    MAX_HEAD = 1 + MAX_VARINT + MAX_MAP_HEADER
+
+if MAX_HEAD != 1 + MAX_VARINT + MAX_MAP_HEADER:
+    raise ImportError("stored.pxd is mistaken about MAX_HEAD")
 
 
 cdef inline int write_varint(uint8_t* out, uint64_t value) noexcept nogil:
@@ -137,7 +139,6 @@ cdef bytes store(bytes item, NameSet drop, NameSet keep):
 
 
 cdef bytes with_head(Buffer* out, uint64_t item_size, size_t count):
-    """Put version, size and map header in front of pairs written MAX_HEAD bytes into a buffer."""
     cdef uint8_t head[MAX_HEAD]
     cdef int size = 1
     head[0] = RECORD_VERSION

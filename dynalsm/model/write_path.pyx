@@ -1,8 +1,7 @@
 """The write pipeline: lock, read the old image, decide, commit what follows in one batch.
 
-A write is an object of one of four kinds: `Put`, `Delete`, `Update` and `Check`. It says which
-item and what is asked of it; running it fills in what happened. `WritePath.run` runs one,
-`run_all` several as one atomic commit:
+A write (item_writes.pyx) says which item and what is asked of it; running it fills in what
+happened. `WritePath.run` runs one, `run_all` several as one atomic commit:
 
     lock the item's stripe -> read the old image -> condition -> new image
         -> index entries, stream record, expiry entry -> one engine batch -> commit -> unlock
@@ -18,22 +17,12 @@ again.
 """
 
 from cython cimport final
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport uint64_t
 
-from dynalsm._core.engine cimport Batch
-from dynalsm.model.batches cimport batch_commit, batch_delete, batch_put
-from dynalsm.model.change_records cimport add_change_record
-from dynalsm.model.entries cimport (
-    billed_difference,
-    count_changes,
-    index_changes,
-    local_entries_bytes,
-    new_entries,
-    stage_changes,
-    updated_entries,
-)
-from dynalsm.model.handles cimport IndexHandle, TableHandle
-from dynalsm.model.keys cimport size_of_stored
+from dynalsm._core.engine cimport Batch, Tree
+from dynalsm.model.batches cimport batch_commit
+from dynalsm.model.handles cimport TableHandle
+from dynalsm.model.item_writes cimport Write, size_or_zero
 from dynalsm.model.stripes cimport (
     PENDING,
     StripeSet,
@@ -43,11 +32,7 @@ from dynalsm.model.stripes cimport (
     stripe_of,
 )
 
-from dynalsm.model import ttl
-from dynalsm.model.capacity import Tally, write_units
-from dynalsm.model.entries import units, vector_bytes
 from dynalsm.model.item_collections import CollectionTooLarge
-from dynalsm.values import ItemView, encode_value, merge, without
 
 cdef enum:
     # A batch that has grown beyond this is not kept for the next write.
@@ -55,16 +40,9 @@ cdef enum:
     # So many items are read one by one; for more, one snapshot and overlapping fetches pay off.
     SINGLE_READS = 8
 
-cdef dict NO_ITEM = {}
-cdef object maintain_expiry = ttl.maintain
-
 
 class StaleHandle(Exception):
     """The table changed since its handle was taken: take a new one and start over."""
-
-
-class ItemTooLarge(Exception):
-    """The new image is larger than the limit, or is with its local index entries."""
 
 
 class ActionProblem(Exception):
@@ -74,252 +52,6 @@ class ActionProblem(Exception):
         super().__init__(position, problem)
         self.position = position
         self.problem = problem
-
-
-# ---- writes -------------------------------------------------------------------------------------
-
-cdef inline uint64_t size_or_zero(bytes stored) except? 0xFFFFFFFFFFFFFFFF:
-    return size_of_stored(stored) if stored is not None else 0
-
-
-cdef int check_size(TableHandle handle, bytes stored, list entries) except -1:
-    cdef uint64_t size_bytes = size_of_stored(stored)
-    if entries is not None and handle.has_local_indexes:
-        size_bytes += local_entries_bytes(handle, entries)
-    if size_bytes > handle.item_limit_bytes:
-        raise ItemTooLarge
-    return 0
-
-
-cdef class Write:
-    """One item and what to do with it. Subclasses implement `decide`.
-
-    After a run: `is_failed` says that the condition was false, `is_change` that something was
-    written; `old_stored` and `new_stored` are the images as stored (None: no item).
-    """
-
-    def __init__(self, TableHandle handle not None, bytes key not None, condition=None):
-        self.handle = handle
-        self.key = key
-        self.condition = condition
-
-    cpdef decide(self):
-        """Find the new image from `old_stored`; set new_stored, is_change and is_failed."""
-        raise NotImplementedError
-
-    cdef bytes old_image(self):
-        """The old image as a whole encoded item, or None."""
-        if self._old_item is None and self.old_stored is not None:
-            self._old_item = self.handle.keys.whole(self.key, self.old_stored)
-        return self._old_item
-
-    cdef bytes new_image(self):
-        """The new image as a whole encoded item, or None."""
-        if self._new_item is None and self.new_stored is not None:
-            self._new_item = self.handle.keys.whole(self.key, self.new_stored)
-        return self._new_item
-
-    cdef bint is_refused(self) except -1:
-        """Whether there is a condition and it is false of the old image (no item: an empty one)."""
-        cdef bytes item
-        if self.condition is None:
-            return False
-        item = self.old_image()
-        return not self.condition.evaluate(NO_ITEM if item is None else ItemView(item))
-
-    cdef int stage(self, object batch, object now) except -1:
-        """Add the change, and all that follows from it, to a batch. `now`: for its record."""
-        cdef TableHandle handle = self.handle
-        cdef bytes old_item
-        if self.new_stored is None:
-            batch_delete(batch, handle.tree, self.key)
-        else:
-            batch_put(batch, handle.tree, self.key, self.new_stored)
-        if not handle.written_indexes and handle.changelog is None and handle.expiry is None:
-            return 0
-        old_item = self.old_image()
-        if handle.written_indexes:
-            self.index_changes = index_changes(handle, old_item, self._entries)
-            stage_changes(batch, self.index_changes)
-        if handle.changelog is not None:
-            add_change_record(
-                batch, handle, self.key, old_item, self.new_image(), now, self.by_ttl
-            )
-        if handle.expiry is not None:
-            maintain_expiry(batch, handle, self.key, old_item, self.new_image())
-        return 0
-
-    cdef int count(self, uint64_t seqno) except -1:
-        """Report the committed change to the counters of the table and its indexes."""
-        self.handle.statistics.count(
-            seqno,
-            <int64_t>(self.new_stored is not None) - <int64_t>(self.old_stored is not None),
-            <int64_t>size_or_zero(self.new_stored) - <int64_t>size_or_zero(self.old_stored),
-        )
-        if self.index_changes is not None:
-            count_changes(seqno, self.index_changes)
-        return 0
-
-    @property
-    def old_item(self):
-        """The old image as a whole encoded item, or None."""
-        return self.old_image()
-
-    @property
-    def new_item(self):
-        """The new image as a whole encoded item, or None."""
-        return self.new_image()
-
-    @property
-    def old_size(self):
-        """DynamoDB's size of the old image in bytes; 0 when there is none."""
-        return size_or_zero(self.old_stored)
-
-    @property
-    def new_size(self):
-        """DynamoDB's size of the new image in bytes; 0 when there is none."""
-        return size_or_zero(self.new_stored)
-
-    def tally(self, factor=1):
-        """Return the units that the write consumes; `factor` applies to the table's arm only."""
-        tally = Tally(factor * write_units(self.billed_size()))
-        self.add_index_units(tally)
-        return tally
-
-    def add_index_units(self, tally):
-        """Add the units of the touched indexes."""
-        cdef IndexHandle index
-        for change in self.index_changes or ():
-            index = change[0]
-            if index.vectors is not None:
-                tally.add_vectors(index.name, vector_bytes(change))
-            else:
-                tally.add_index(index.is_local, index.name, units(change))
-
-    cdef int64_t billed_size(self) except -1:
-        """The size of the larger image, its vectors counted as the floats that they are billed as.
-        """
-        cdef int64_t old_size = <int64_t>size_or_zero(self.old_stored)
-        cdef int64_t new_size = <int64_t>size_or_zero(self.new_stored)
-        if self.handle.has_vectors:
-            if self.old_stored is not None:
-                old_size += billed_difference(self.handle, self.old_image())
-            if self.new_stored is not None:
-                new_size += billed_difference(self.handle, self.new_image())
-        return max(old_size, new_size)
-
-
-cdef class Put(Write):
-    """Replace the whole item. `item` is complete and encoded; its keys have been checked."""
-
-    def __init__(
-        self, TableHandle handle not None, bytes key not None, bytes item not None, condition=None
-    ):
-        Write.__init__(self, handle, key, condition)
-        prepare_put(self, item)
-
-    cpdef decide(self):
-        if self.is_refused():
-            self.is_failed = True
-        else:
-            self.is_change = self.new_stored != self.old_stored
-
-
-cdef int prepare_put(Put write, bytes item) except -1:
-    cdef TableHandle handle = write.handle
-    write._new_item = item
-    write.new_stored = handle.keys.stored_of(item)
-    if handle.written_indexes:
-        write._entries = new_entries(handle, item)
-    return check_size(handle, write.new_stored, write._entries)
-
-
-cdef Put new_put(TableHandle handle, bytes key, bytes item, object condition):
-    """A Put made without the detour over Python's call."""
-    cdef Put write = Put.__new__(Put)
-    write.handle = handle
-    write.key = key
-    write.condition = condition
-    prepare_put(write, item)
-    return write
-
-
-cdef class Delete(Write):
-    """Remove the item if it is there."""
-
-    cpdef decide(self):
-        if self.is_refused():
-            self.is_failed = True
-        else:
-            self.is_change = self.old_stored is not None
-
-
-cdef class Check(Write):
-    """Change nothing, only test the condition (TransactWriteItems)."""
-
-    cpdef decide(self):
-        self.new_stored = self.old_stored
-        self._new_item = None
-        self.is_failed = self.is_refused()
-
-
-cdef class Update(Write):
-    """Change some attributes. `update` is a bound update; None only makes sure the item exists.
-
-    With `must_exist` a missing item fails like a false condition (PartiQL's UPDATE).
-    """
-
-    def __init__(
-        self, TableHandle handle not None, bytes key not None, update, condition=None
-    ):
-        Write.__init__(self, handle, key, condition)
-        self.update = update
-
-    cpdef decide(self):
-        cdef TableHandle handle = self.handle
-        cdef bytes old_item
-        cdef bytes new_item
-        if self.is_refused() or (self.must_exist and self.old_stored is None):
-            self.is_failed = True
-            return
-        old_item = self.old_image()
-        new_item = self.apply(old_item)
-        if new_item is None:
-            return
-        if new_item == old_item:
-            self.new_stored = self.old_stored
-            return
-        self._new_item = new_item
-        self.new_stored = handle.keys.stored_of(new_item)
-        self.is_change = True
-        if handle.written_indexes:
-            self._entries = updated_entries(handle, old_item, new_item)
-        check_size(handle, self.new_stored, self._entries)
-
-    cdef bytes apply(self, bytes old_item):
-        """The new image; None when there is no item and the update makes none.
-
-        An item that is about to be made has its key attributes already (observed: dynalite).
-        """
-        if old_item is None:
-            if self.update is not None and self.update.only_removes:
-                self.update.apply(None)
-                return None
-            old_item = self.handle.keys.key_item(self.key)
-        if self.update is None:
-            return old_item
-        return with_result(old_item, self.update.apply(ItemView(old_item)))
-
-
-cdef bytes with_result(bytes item, object result):
-    """An encoded item with what an update assigned and removed."""
-    if result.removed:
-        item = without(item, result.removed)
-    if result.assigned:
-        item = merge(
-            item, {name: encode_value(value) for name, value in result.assigned.items()}
-        )
-    return item
 
 
 # ---- running them -------------------------------------------------------------------------------
@@ -347,7 +79,7 @@ cdef class WritePath:
         stripes.take(stripe)
         try:
             self.check_current(handle)
-            write.old_stored = handle.tree.get(write.key)
+            write.old_stored = find_stored(handle, write.key)
             write.decide()
             if not write.is_change:
                 return self.known_seqno(stripe)
@@ -439,7 +171,7 @@ cdef class WritePath:
                 self.check_current(handle)
         if len(writes) <= SINGLE_READS:
             for write in writes:
-                write.old_stored = write.handle.tree.get(write.key)
+                write.old_stored = find_stored(write.handle, write.key)
             return 0
         by_table = {}
         for write in writes:
@@ -514,6 +246,12 @@ cdef class WritePath:
         seqno = batch_commit(self.engine, batch)
         self._stripes.note_all(stripes, seqno)
         return seqno
+
+
+cdef inline bytes find_stored(TableHandle handle, bytes key):
+    if type(handle.tree) is Tree:
+        return (<Tree>handle.tree).find(key, None, True)
+    return handle.tree.get(key)
 
 
 cdef int decide_all(list writes) except -1:

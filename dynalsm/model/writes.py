@@ -1,7 +1,7 @@
 """Writing items: the service that every operation goes through, and the kinds of writes.
 
-The pipeline itself is compiled: write_path.pyx. What stands here is what surrounds it: client
-tokens, item collections, throttling.
+The pipeline itself is compiled: write_path.pyx, item_writes.pyx. What stands here is what surrounds
+it: client tokens, item collections, throttling.
 
 Thread safety: `Writes` may be used from any thread; a write object belongs to one.
 """
@@ -12,20 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dynalsm.model.insights import Insights
 from dynalsm.model.item_collections import Collections
+from dynalsm.model.item_writes import Check, Delete, ItemTooLarge, Put, Update, Write
 from dynalsm.model.stripes import LockTimeout
 from dynalsm.model.throttle import Throttle
 from dynalsm.model.transactions import Tokens
-from dynalsm.model.write_path import (
-    ActionProblem,
-    Check,
-    Delete,
-    ItemTooLarge,
-    Put,
-    StaleHandle,
-    Update,
-    Write,
-    WritePath,
-)
+from dynalsm.model.write_path import ActionProblem, StaleHandle, WritePath
 
 if TYPE_CHECKING:
     from dynalsm.model.catalog import Catalog
