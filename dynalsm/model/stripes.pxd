@@ -10,8 +10,13 @@ cdef enum:
     STRIPES = 1024
     STRIPE_WORDS = STRIPES // 64
 
-# Stands for a sequence number that is not known yet; larger than any.
-cdef enum: PENDING = 1 << 63
+cdef extern from *:
+    """
+    #define DYNALSM_PENDING UINT64_C(0x8000000000000000)
+    """
+    # Stands for a sequence number that is not known yet; larger than any. (As a member of a Cython
+    # enum it would be an int, shifted to 0.)
+    const uint64_t PENDING "DYNALSM_PENDING"
 
 # A set of stripes; each is in it once, and they are walked in ascending order.
 cdef struct StripeSet:

@@ -91,6 +91,40 @@ def test_writes_wait_for_the_disk(lagging: Store) -> None:
     assert engine.waited[seen:] == [engine.last_seqno] * 2
 
 
+def test_consistent_reads_do_not_wait_for_others(lagging: Store) -> None:
+    """What nobody has written since the database was opened has nothing to be waited for."""
+    database = lagging.database
+    handle = database.catalog.get(SIMPLE)
+    assert handle is not None
+    lagging.put(SIMPLE, p=S("x"))
+    assert database.engine.last_seqno > 0
+    assert database.writes.seqno_near(handle.keys.encode(WIRE.encode_item({"p": S("y")}))) == 0
+
+
+def test_a_commit_under_way_is_waited_for(store_alone: Store) -> None:
+    """Whoever asks between a commit and its note is told a number that covers it."""
+    database = store_alone.database
+    handle = database.catalog.get(SIMPLE)
+    assert handle is not None
+    key = handle.keys.encode(WIRE.encode_item({"p": S("x")}))
+    other = handle.keys.encode(WIRE.encode_item({"p": S("y")}))
+    for p in ("x", "y"):
+        store_alone.put(SIMPLE, p=S(p))
+    engine = database.engine
+    commit, seen = engine.commit, []
+
+    def watched(batch: Any) -> int:
+        seqno = commit(batch)
+        seen.append((seqno, database.writes.seqno_near(key), database.writes.seqno_near(other)))
+        return int(seqno)
+
+    engine.commit = watched  # type: ignore[method-assign]
+    store_alone.put(SIMPLE, p=S("x"), a=N(1))
+    ((seqno, near, elsewhere),) = seen
+    assert near >= seqno
+    assert elsewhere < seqno
+
+
 def test_consistent_reads_wait_for_what_they_saw(lagging: Store) -> None:
     """An eventually consistent read does not wait; nor do reads of what is durable."""
     database = lagging.database
