@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from dynalsm.api import straight
+from dynalsm.api.plan_values import PlanValues
 from dynalsm.expressions import Placeholders
 from dynalsm.expressions.ast import Slot
 from dynalsm.expressions.bind import TypeChecks, condition_with_slots
@@ -65,7 +66,7 @@ def keep(
     handle.plans[straight.plan_key(request)] = plan
 
 
-class _Slots:
+class Slots:
     """The values of a plan, and where those of each expression are among them."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
@@ -84,6 +85,12 @@ class _Slots:
         self.ranges += [(places[lower], places[upper]) for lower, upper in checks.ranges]
         self.tags += [places[slot] for slot in checks.tags]
 
+    def values(self, filled: Sequence[int] = ()) -> PlanValues:
+        """Return what has been collected; `filled`: values that must not be empty."""
+        return PlanValues(
+            self.names, types=self.types, ranges=self.ranges, tags=self.tags, filled=filled
+        )
+
 
 def _plan(
     request: Mapping[str, Any],
@@ -96,7 +103,7 @@ def _plan(
     hash_names, range_names = handle.keys.names[:1], handle.keys.names[1:]
     if index is not None:
         hash_names, range_names = index.schema.hash_key, index.schema.range_key
-    slots = _Slots(request["ExpressionAttributeValues"])
+    slots = Slots(request["ExpressionAttributeValues"])
     names, template = key_condition_with_slots(request["KeyConditionExpression"], placeholders)
     places = slots.places(names)
     slots.add_checks(template.checks, places)
@@ -117,11 +124,7 @@ def _plan(
     equalities, operator, last = _sort_condition(operands, range_names)
     return straight.QueryPlan(
         handle if index is None else index,
-        slots.names,
-        types=slots.types,
-        ranges=slots.ranges,
-        tags=slots.tags,
-        keys=[place for _, values in operands.values() for place in values],
+        slots.values(filled=[place for _, values in operands.values() for place in values]),
         hashes=[operands[name][1][0] for name in hash_names],
         equalities=equalities,
         operator=operator,

@@ -1,6 +1,7 @@
 from collections.abc import Sequence
 from typing import Any, final
 
+from dynalsm.api.plan_values import PlanValues
 from dynalsm.expressions.compiled import Program
 from dynalsm.model.handles import IndexHandle, TableHandle
 from dynalsm.values import Form
@@ -12,12 +13,8 @@ class QueryPlan:
     def __init__(
         self,
         source: TableHandle | IndexHandle,
-        value_names: Sequence[str],
+        values: PlanValues,
         *,
-        types: Sequence[tuple[int, frozenset[str]]],
-        ranges: Sequence[tuple[int, int]],
-        tags: Sequence[int],
-        keys: Sequence[int],
         hashes: Sequence[int],
         equalities: Sequence[int],
         operator: str | None,

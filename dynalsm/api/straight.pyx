@@ -11,78 +11,22 @@ the long way before: what that found out apart from the values is its plan.
 Thread safety: plans do not change; those of a handle are kept in a dict, guarded by the GIL.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from cpython.dict cimport PyDict_GetItemWithError, PyDict_Size
+from cpython.dict cimport PyDict_Size
 from cpython.object cimport PyObject
 from cython cimport final
-from libc.stdint cimport uint8_t, uint32_t
 
 from dynalsm._core.engine cimport Tree
+from dynalsm.api.plan_values cimport PlanValues, chosen
+from dynalsm.api.requests cimport encoded_item, flag, handle_of, member, names_key
 from dynalsm.expressions.compiled cimport Program, judge_of
 from dynalsm.model.handles cimport TableHandle
 from dynalsm.model.keys cimport StoredKeys
 from dynalsm.model.pages cimport CHUNK_ITEMS, Page, Taker, fill_page
-from dynalsm.values.codec cimport Node, compare_bytes, read_node
-from dynalsm.values.decode cimport AS_JSON, AS_NATIVE
-from dynalsm.values.encode_python cimport put_native
-from dynalsm.values.encode_typed cimport put_typed
-from dynalsm.values.pieces cimport FORM_JSON, FORM_WIRE, encode_map, encode_one
 
 from dynalsm.api.replies import settle
-from dynalsm.expressions.evaluate import TYPE_TAGS
 
 cdef enum:
-    MAX_SLOTS = 32               # values of a plan
-    DEPTH_LIMIT = 32             # of values, as for all encoders
     MAX_LIMIT = 0x7FFFFFFF       # larger ones are looked at more closely
-
-cdef tuple TAG_NAMES = ("", "S", "N", "B", "BOOL", "NULL", "L", "M", "SS", "NS", "BS")
-
-
-# ---- reading requests ---------------------------------------------------------------------------
-
-cdef inline PyObject* member(dict request, str name, Py_ssize_t* found) except? NULL:
-    """A member that is there and not None, counted; else NULL."""
-    cdef PyObject* value = PyDict_GetItemWithError(request, name)
-    if value == NULL or value == <PyObject*>None:
-        return NULL
-    found[0] += 1
-    return value
-
-
-cdef TableHandle handle_of(database, dict request, Py_ssize_t* found):
-    """The table's handle; None when the name needs a closer look."""
-    cdef PyObject* text = member(request, "TableName", found)
-    cdef PyObject* name
-    if text == NULL or type(<object>text) is not str:
-        return None
-    name = PyDict_GetItemWithError(<dict?>database.settings.table_names, <object>text)
-    if name == NULL or database.writes.is_watched:
-        return None
-    return database.catalog.get(<object>name)
-
-
-cdef int flag(dict request, str name, bint missing, Py_ssize_t* found) except -2:
-    """A boolean member: 1 or 0; -1 when it is something else."""
-    cdef PyObject* value = member(request, name, found)
-    if value == NULL:
-        return missing
-    if <object>value is True:
-        return 1
-    return 0 if <object>value is False else -1
-
-
-cdef bytes encoded(object value, int form):
-    """Raises whatever the encoder does; the long way says why."""
-    if form == AS_NATIVE:
-        return encode_one(put_native, value, DEPTH_LIMIT, FORM_WIRE)
-    return encode_one(put_typed, value, DEPTH_LIMIT, FORM_JSON if form == AS_JSON else FORM_WIRE)
-
-
-cdef bytes encoded_item(dict value, int form):
-    if form == AS_NATIVE:
-        return encode_map(put_native, value, DEPTH_LIMIT, FORM_WIRE)
-    return encode_map(put_typed, value, DEPTH_LIMIT, FORM_JSON if form == AS_JSON else FORM_WIRE)
 
 
 # ---- GetItem ------------------------------------------------------------------------------------
@@ -139,19 +83,12 @@ cdef bytes key_of(TableHandle handle, dict key, int form):
 cdef class QueryPlan:
     """What a Query comes to, apart from its values; belongs to a handle.
 
-    Values are told by their place in `value_names`. `types` are the types that a value may have,
-    `ranges` the bounds of a BETWEEN, `tags` values that must name a type, `keys` values of key
-    attributes; then comes what the key conditions are, and the filter's program with its values.
+    What the key conditions are and the filter's program take their values from `values`, by place.
     """
 
     cdef StoredKeys source_keys
     cdef object tree
-    cdef tuple value_names
-    cdef int value_count
-    cdef uint32_t masks[MAX_SLOTS]   # bit 1 << tag: the type is allowed
-    cdef bint is_filled[MAX_SLOTS]   # S and B of at least a byte
-    cdef tuple ranges
-    cdef tuple tags
+    cdef PlanValues values
     cdef tuple hashes
     cdef tuple equalities
     cdef str operator
@@ -162,24 +99,12 @@ cdef class QueryPlan:
     cdef bint may_be_consistent
 
     def __init__(
-        self, source, value_names, *, types, ranges, tags, keys, hashes, equalities, operator,
-        operands, filter, bint is_single, bint may_be_consistent
+        self, source, PlanValues values not None, *, hashes, equalities, operator, operands,
+        filter, bint is_single, bint may_be_consistent
     ):
-        cdef int i
-        if len(value_names) > MAX_SLOTS:
-            raise ValueError("too many values for a plan")
         self.source_keys = source.keys
         self.tree = source.tree
-        self.value_names = tuple(value_names)
-        self.value_count = len(value_names)
-        for i in range(self.value_count):
-            self.masks[i] = <uint32_t>-1
-        for slot, names in types:
-            self.masks[slot] &= mask_of(names)
-        for slot in keys:
-            self.is_filled[slot] = True
-        self.ranges = tuple(ranges)
-        self.tags = tuple(tags)
+        self.values = values
         self.hashes = tuple(hashes)
         self.equalities = tuple(equalities)
         self.operator = operator
@@ -188,41 +113,6 @@ cdef class QueryPlan:
         self.program_slots = tuple(slots)
         self.is_single = is_single
         self.may_be_consistent = may_be_consistent
-
-    cdef list take_values(self, dict given, int form):
-        """The encoded values in the order of their names; None when one does not do."""
-        cdef Node nodes[MAX_SLOTS]
-        cdef list values = []
-        cdef bytes value
-        cdef PyObject* found
-        cdef int i
-        cdef int low
-        cdef int high
-        if PyDict_Size(given) != self.value_count:
-            return None
-        for i in range(self.value_count):
-            found = PyDict_GetItemWithError(given, self.value_names[i])
-            if found == NULL:
-                return None
-            try:
-                value = encoded(<object>found, form)
-            except (ValueError, TypeError):
-                return None
-            read_node(start_of(value), start_of(value) + PyBytes_GET_SIZE(value), &nodes[i])
-            if not self.masks[i] >> nodes[i].tag & 1:
-                return None
-            if self.is_filled[i] and nodes[i].size == 0:
-                return None
-            values.append(value)
-        for low, high in self.ranges:
-            if nodes[low].tag != nodes[high].tag or compare_bytes(
-                nodes[low].body, nodes[low].size, nodes[high].body, nodes[high].size
-            ) > 0:
-                return None
-        for i in self.tags:
-            if (<const char*>nodes[i].body)[:nodes[i].size].decode() not in TYPE_TAGS:
-                return None
-        return values
 
     cdef tuple bounds(self, list values):
         """The range of tree keys; None when a value cannot be in a key."""
@@ -292,7 +182,7 @@ def query(database, request, form):
 cdef object run_query(
     database, QueryPlan plan, dict given, form, Py_ssize_t limit, bint reverse, bint must_settle
 ):
-    cdef list values = plan.take_values(given, form.kind)
+    cdef list values = plan.values.take(given, form.kind)
     cdef tuple bounds = None if values is None else plan.bounds(values)
     cdef Taker taker
     cdef Page page
@@ -325,6 +215,7 @@ cdef tuple read_plan_key(dict request, Py_ssize_t* found):
     cdef PyObject* filter_text = member(request, "FilterExpression", found)
     cdef PyObject* names
     cdef PyObject* index
+    cdef tuple spelled = None
     if text == NULL or type(<object>text) is not str:
         return None
     if filter_text != NULL and type(<object>filter_text) is not str:
@@ -333,13 +224,17 @@ cdef tuple read_plan_key(dict request, Py_ssize_t* found):
     index = member(request, "IndexName", found)
     if names == NULL and index == NULL:
         return <object>text, None if filter_text == NULL else <object>filter_text
-    if names != NULL and type(<object>names) is not dict:
+    if index != NULL and type(<object>index) is not str:
         return None
+    if names != NULL:
+        spelled = names_key(<object>names)
+        if spelled is None:
+            return None
     return (
         <object>text,
         None if filter_text == NULL else <object>filter_text,
         None if index == NULL else <object>index,
-        None if names == NULL else tuple((<dict>names).items()),
+        spelled,
     )
 
 
@@ -347,22 +242,3 @@ def plan_key(request):
     """Return what a plan for this request is kept under; None when there can be none."""
     cdef Py_ssize_t found = 0
     return read_plan_key(<dict>request, &found) if type(request) is dict else None
-
-
-cdef list chosen(list values, tuple places):
-    cdef list found = []
-    cdef Py_ssize_t place
-    for place in places:
-        found.append(values[place])
-    return found
-
-
-cdef inline const uint8_t* start_of(bytes data) noexcept:
-    return <const uint8_t*>PyBytes_AS_STRING(data)
-
-
-cdef uint32_t mask_of(names) except? 0:
-    cdef uint32_t mask = 0
-    for name in names:
-        mask |= <uint32_t>1 << <int>TAG_NAMES.index(name)
-    return mask

@@ -386,3 +386,16 @@ def test_at_a_snapshot(store: Store, numbers: Any) -> None:
         assert straight.get_item(then, key, WIRE) == {}
     assert store("Query", **request)["Count"] == 14
     store("DeleteItem", TableName=NUMBERS, Key={"p": numbers, "s": N("3.5")})
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"ExpressionAttributeNames": {"#a": ["list"]}},
+        {"ExpressionAttributeNames": {"#a": {}}},
+        {"IndexName": ["list"]},
+    ],
+)
+def test_names_of_a_wrong_type(store: Store, numbers: Any, more: dict[str, Any]) -> None:
+    """They cannot even be looked up among the plans."""
+    both(store, "Query", False, **request_of(numbers, **more))
