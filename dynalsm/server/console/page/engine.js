@@ -26,7 +26,7 @@ const TILES = [
     "amplification",
     "Write amplification",
     ({ engine }) => fixed(engine.write_amplification),
-    () => "log and tables, per byte written",
+    () => "since the start: log and tables",
   ],
   [
     "reads",
@@ -105,10 +105,33 @@ function plots() {
       ],
     }),
     timePlot({
-      title: "Block cache hits",
+      title: "Cache hits and stalls",
       format: percent,
       top: 1,
-      series: [{ name: "hits", line: "c1", of: (one) => one.hitShare }],
+      series: [
+        { name: "block cache hits", line: "c1", of: (one) => one.hitShare },
+        {
+          name: "time that writers were held up",
+          line: "c3",
+          of: (one) => Math.min(1, one.stallSeconds),
+        },
+      ],
+    }),
+    timePlot({
+      title: "Amplification",
+      format: short,
+      series: [
+        { name: "write", line: "c3", of: (one) => one.writeAmplification },
+        { name: "read", line: "c1", of: (one) => one.readAmplification },
+        { name: "space", line: "c0", of: (one) => one.spaceAmplification },
+      ],
+    }),
+    timePlot({
+      title: "Compaction due",
+      format: bytes,
+      isStacked: true,
+      isBytes: true,
+      series: [{ name: "to merge", line: "c2", of: (one) => one.pendingBytes }],
     }),
   ];
 }

@@ -40,6 +40,7 @@ export function bytes(number) {
 /** 350 µs, 1.2 ms, 3 s, 4 min */
 export function duration(seconds) {
   if (!Number.isFinite(seconds)) return "–";
+  if (seconds === 0) return "0 s";
   if (seconds < 1e-3) return `${digits(seconds * 1e6)} µs`;
   if (seconds < 1) return `${digits(seconds * 1e3)} ms`;
   if (seconds < 120) return `${digits(seconds)} s`;

@@ -3,20 +3,17 @@
 const KEPT = 300;
 
 /** The counters of one answer of /_console/api/stats that rates are made of. */
-function countersOf({ engine, commit_waits: waits, requests }) {
+function countersOf({ engine, commit_waits: waits }) {
   return {
     commits: engine.writes.commits,
-    entries: engine.writes.entries,
     syncs: engine.writes.syncs,
     gets: engine.reads.gets,
-    getsWithReads: engine.reads.gets_with_file_reads,
     userBytes: engine.writes.user_bytes,
     flushBytes: engine.writes.flush_bytes,
     compactedBytes: engine.compaction.written_bytes,
     hits: engine.cache.hits,
     misses: engine.cache.misses,
     stallSeconds: engine.stalls.seconds + engine.stalls.slowdown_seconds,
-    requests: Object.values(requests || {}).reduce((sum, one) => sum + one.count, 0),
     waits: waits?.buckets || [],
   };
 }
@@ -45,19 +42,21 @@ function ratesOf(before, now, seconds, bounds) {
   }
   const waits = now.waits.map((one, index) => one - (before.waits[index] || 0));
   const blocks = now.hits - before.hits + now.misses - before.misses;
-  const user = now.userBytes - before.userBytes;
   return {
     ...rates,
     hitShare: blocks > 0 ? (now.hits - before.hits) / blocks : null,
     waitMedian: quantile(waits, bounds, 0.5),
     waitTail: quantile(waits, bounds, 0.99),
-    amplification:
-      user > 0
-        ? (user + now.flushBytes - before.flushBytes + now.compactedBytes - before.compactedBytes) /
-          user
-        : null,
   };
 }
+
+/** What is not counted but measured at the moment. */
+const gaugesOf = ({ engine }) => ({
+  writeAmplification: engine.write_amplification || null,
+  readAmplification: engine.read_amplification,
+  spaceAmplification: engine.space_amplification,
+  pendingBytes: engine.compaction.pending_bytes,
+});
 
 /** The newest looks at a server, and what happened between them. */
 export class Samples {
@@ -73,6 +72,7 @@ export class Samples {
       this.points.push({
         at: now.at,
         ...ratesOf(this.last.counters, now.counters, seconds, stats.bounds),
+        ...gaugesOf(stats),
       });
       if (this.points.length > KEPT) this.points.shift();
     }
