@@ -23,6 +23,11 @@ _NAME = re.compile(r"[a-z0-9A-Z]+[.\-\w]*[a-z0-9A-Z]+", re.A)
 PART_MAX_BYTES: Final = 255
 
 
+def private(path: str, flags: int) -> int:
+    """Open a file for its owner alone, whatever the umask; an opener for open()."""
+    return os.open(path, flags, 0o600)
+
+
 class NoRoot(Exception):
     """The database was opened without `bucket_root`."""
 

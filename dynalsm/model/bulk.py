@@ -161,7 +161,7 @@ class _Load:
 
     def __enter__(self) -> _Load:
         for name, path in self._paths.items():
-            self._files[name] = open(path, "ab")
+            self._files[name] = open(path, "ab", opener=buckets.private)
             # What a crash let the report run ahead of the items is said again.
             self._files[name].truncate(min(self.state[name], os.path.getsize(path)))
         return self

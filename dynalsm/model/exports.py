@@ -215,7 +215,9 @@ class _DataFile:
         self.text_bytes = 0
         self.md5 = hashlib.md5(usedforsecurity=False)
         self._packer = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, GZIP_WINDOW)
-        self._file = open(bucket.make(key), "wb")  # noqa: SIM115 - closed by close()
+        self._file = open(  # noqa: SIM115 - closed by close()
+            bucket.make(key), "wb", opener=buckets.private
+        )
 
     def add(self, lines: list[bytes]) -> None:
         """Append lines."""

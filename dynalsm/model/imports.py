@@ -115,7 +115,7 @@ def _source(record: dict[str, Any], schema: TableSchema, bucket: Bucket) -> Sour
 
 def _open_log(database: Any, import_id: str) -> BinaryIO:
     files.make_directory(os.path.join(database.path, DIRECTORY))
-    return open(error_log(database, import_id), "wb")
+    return open(error_log(database, import_id), "wb", opener=buckets.private)
 
 
 def _finish(job: Job, counts: dict[str, int]) -> None:

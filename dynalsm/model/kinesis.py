@@ -22,6 +22,7 @@ import orjson
 
 from dynalsm import values
 from dynalsm.model import changelog, streams
+from dynalsm.model.buckets import private
 from dynalsm.model.catalog import TableHandle
 from dynalsm.model.changelog import Change, ChangelogRecord
 from dynalsm.model.schema import ACTIVE, TableSchema
@@ -162,7 +163,7 @@ def _copy_log(
 
 
 def _append(path: str, text: bytes) -> None:
-    with open(path, "ab") as file:
+    with open(path, "ab", opener=private) as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

@@ -332,7 +332,7 @@ def _check_algorithm(request: Request) -> None:
 
 
 def _sent_at(request: Request) -> datetime:
-    text = request.headers.get(b"x-amz-date") or request.headers[b"date"]
+    text = request.headers.get(b"x-amz-date") or request.headers.get(b"date", b"")
     value = text.decode("latin-1")
     try:
         return datetime.strptime(value, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
@@ -340,7 +340,7 @@ def _sent_at(request: Request) -> datetime:
         pass
     try:
         return parsedate_to_datetime(value).astimezone(UTC)
-    except ValueError:
+    except (ValueError, OverflowError):  # the second: a zone or a year beyond all calendars
         raise errors.IncompleteSignatureException(
             f"Date must be in ISO-8601 'basic format'. Got '{value}'. "
             "See http://en.wikipedia.org/wiki/ISO_8601"
