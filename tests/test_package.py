@@ -22,6 +22,7 @@ BUILD_SECONDS = 1500
 
 PROGRAM = """
 import dynalsm, sys
+from dynalsm.server.console import page_files
 with dynalsm.open(sys.argv[1]) as db:
     table = db.create_table(
         TableName="Thing",
@@ -30,7 +31,8 @@ with dynalsm.open(sys.argv[1]) as db:
         BillingMode="PAY_PER_REQUEST",
     )
     table.put_item(Item={"k": "x", "v": {"a", "b"}})
-    print(dynalsm.__version__, table.get_item(Key={"k": "x"})["Item"]["k"])
+    item = table.get_item(Key={"k": "x"})["Item"]
+    print(dynalsm.__version__, item["k"], len(page_files()))
 """
 
 
@@ -78,7 +80,7 @@ def test_the_source_distribution_has_every_source(sdist: Path) -> None:
         names = {name.partition("/")[2] for name in archive.getnames()}
     sources = {
         str(path.relative_to(ROOT))
-        for pattern in ("*.py", "*.pyx", "*.pxd", "*.pyi", "*.h", "*.txt", "py.typed")
+        for pattern in ("*.py", "*.py[xi]", "*.pxd", "*.h", "*.txt", "py.typed", "page/*.*")
         for path in (ROOT / "dynalsm").rglob(pattern)
     }
     listed = subprocess.run(
@@ -103,6 +105,8 @@ def test_a_wheel_from_the_source_distribution_works(sdist: Path, tmp_path: Path)
         names = archive.namelist()
     assert any(re.match(r"dynalsm/_core/engine\..*\.so$", name) for name in names)
     assert {"dynalsm/py.typed", "dynalsm/expressions/words.txt"} <= set(names)
+    page = sorted((ROOT / "dynalsm/server/console/page").iterdir())
+    assert {str(path.relative_to(ROOT)) for path in page} <= set(names)
     assert not [name for name in names if name.endswith((".pyx", ".pxd", ".c"))]
 
     venv.create(tmp_path / "venv", with_pip=True)
@@ -114,7 +118,7 @@ def test_a_wheel_from_the_source_distribution_works(sdist: Path, tmp_path: Path)
         capture_output=True, text=True, check=False, cwd=tmp_path, env=clean,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.split() == [dynalsm.__version__, "x"]
+    assert ran.stdout.split() == [dynalsm.__version__, "x", str(len(page))]
     command = tmp_path / "venv" / "bin" / "dynalsm"
     shown = subprocess.run(
         [command, "tables", tmp_path / "test.db"],

@@ -12,8 +12,8 @@ const SPANS_SECONDS = [30, 60, 120, 180]; // the shortest that holds all that wa
 
 /** The smallest of 1, 2, 5 × 10^n (or of powers of 2 for bytes) that is at least `value`. */
 function nice(value, isBytes) {
+  if (isBytes) return 2 ** Math.max(10, Math.ceil(Math.log2(Math.max(value, 1))));
   if (!(value > 0)) return 1;
-  if (isBytes) return 2 ** Math.ceil(Math.log2(value));
   const power = 10 ** Math.floor(Math.log10(value));
   return [1, 2, 5, 10].map((one) => one * power).find((one) => one >= value * 0.999);
 }
