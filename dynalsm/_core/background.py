@@ -77,7 +77,7 @@ class Workers:
         if self._stop.is_set():
             return pause
         self.failures[name] = error
-        log.error("%s failed: %s", name, error)
+        log.error("%s failed: %s", name, error, extra={"work": name, "retry_seconds": pause})
         self._wake.wait(pause)
         if not self._stop.is_set():
             self._wake.clear()

@@ -7,9 +7,9 @@ nor rich, which would cost half of the time to the first answer and a quarter of
 from __future__ import annotations
 
 import argparse
-import logging
 from pathlib import Path
 
+from dynalsm.cli import logs
 from dynalsm.cli.failures import check_parent, guarded, tell_plainly
 
 
@@ -48,6 +48,12 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="Make OpenTelemetry spans; run it under opentelemetry-instrument.",
     )
+    add(
+        "--log-format",
+        choices=logs.FORMATS,
+        default="text",
+        help="Logs (on stderr) as text, or as one JSON object a line (%(default)s).",
+    )
     add("--durability", default="commit", help="commit, interval or os (%(default)s).")
     add(
         "--memory-mib",
@@ -81,7 +87,7 @@ def serve(options: argparse.Namespace) -> None:
     from dynalsm.server.run import ServeError, check_host, tls_context
     from dynalsm.server.run import serve as run_server
 
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logs.set_up(options.log_format)
     # Everything that can be wrong on the command line is looked at before the database opens.
     if "://" in options.path:
         raise ServeError(f"{options.path} is an address; serve takes a database directory")

@@ -393,9 +393,9 @@ def failure_reply(operation: str, error: Exception) -> Reply:
     """Return what a client sees of a failed engine or of a mistake of ours, and log the rest."""
     known = as_api_error(error)
     if isinstance(error, errors.StorageError):
-        log.error("%s failed: %s", operation, error)
+        log.error("%s failed: %s", operation, error, extra={"operation": operation})
     elif known is None:
-        log.error("%s failed", operation, exc_info=error)
+        log.error("%s failed", operation, exc_info=error, extra={"operation": operation})
     return error_reply(known or errors.InternalServerError("Internal server error"))
 
 
