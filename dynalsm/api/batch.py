@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from dynalsm.api import parameters, refusals, replies
+from dynalsm.api import parameters, refusals, replies, straight_writes
 from dynalsm.api.items import check_item_size, check_key_paths
 from dynalsm.api.names import data_table
 from dynalsm.api.parameters import Parameters
@@ -189,7 +189,7 @@ def _shaped(read: _TableRead, key: bytes, stored: bytes, form: Form) -> Any:
 _Request = tuple[str, bool, bytes]
 
 
-@operation("BatchWriteItem")
+@operation("BatchWriteItem", straight_writes.batch_write_item)
 def batch_write_item(database: Any, request: Request, form: Form) -> Reply:
     """Put and delete up to 25 items of several tables."""
     requests = _prepare_writes(request["RequestItems"], form, database.settings)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dynalsm import values
-from dynalsm.api import parameters, refusals, replies, straight
+from dynalsm.api import parameters, refusals, replies, straight, straight_writes, write_plans
 from dynalsm.api.names import data_table
 from dynalsm.api.parameters import Parameters
 from dynalsm.api.registry import operation
@@ -75,7 +75,7 @@ def get_item(database: Any, request: Request, form: Form) -> Reply:
     return reply
 
 
-@operation("PutItem")
+@operation("PutItem", straight_writes.put_item)
 def put_item(database: Any, request: Request, form: Form) -> Reply:
     """Write a whole item."""
     settings = database.settings
@@ -98,12 +98,12 @@ def put_item(database: Any, request: Request, form: Form) -> Reply:
         except StaleHandle:
             continue
     database.finish(seqno)
-    if len(request) == 2:
-        return {}
-    return _write_reply(database, request, form, write)
+    if condition is not None:
+        write_plans.keep(PUT, request, form, wording, handle)
+    return replies.of_write(request, form, write)
 
 
-@operation("DeleteItem")
+@operation("DeleteItem", straight_writes.delete_item)
 def delete_item(database: Any, request: Request, form: Form) -> Reply:
     """Delete an item by its key; a missing one is no error."""
     wording = database.settings.wording
@@ -124,10 +124,11 @@ def delete_item(database: Any, request: Request, form: Form) -> Reply:
         except StaleHandle:
             continue
     database.finish(seqno)
-    return _write_reply(database, request, form, write)
+    write_plans.keep(DELETE, request, form, wording, handle)
+    return replies.of_write(request, form, write)
 
 
-@operation("UpdateItem")
+@operation("UpdateItem", straight_writes.update_item)
 def update_item(database: Any, request: Request, form: Form) -> Reply:
     """Change attributes of an item, or create it."""
     wording = database.settings.wording
@@ -151,13 +152,8 @@ def update_item(database: Any, request: Request, form: Form) -> Reply:
         except StaleHandle:
             continue
     database.finish(seqno)
-    reply = _write_reply(database, request, form, write)
-    returns = request.get("ReturnValues")
-    if returns is not None and returns not in ("NONE", "ALL_OLD"):
-        attributes = _updated_attributes(returns, write)
-        if attributes is not None:
-            reply["Attributes"] = form.decode_item(attributes)
-    return reply
+    write_plans.keep(UPDATE, request, form, wording, handle)
+    return replies.of_write(request, form, write)
 
 
 def run(database: Any, write: Write) -> int:
@@ -241,41 +237,3 @@ def _static_type(node: Any, given: tuple[Any, ...]) -> str | None:
     if isinstance(node, Call) and node.function == "list_append":
         return "L"
     return None
-
-
-def _write_reply(database: Any, request: Request, form: Form, write: Write) -> Reply:
-    """Return the members that all writes may answer with. Raises: the failed condition."""
-    get = request.get
-    if write.is_failed:
-        old = None
-        if get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD":
-            old = write.old_item
-        raise refusals.condition_failed(None if old is None else form.decode_item(old))
-    reply: Reply = {}
-    if get("ReturnValues") == "ALL_OLD":
-        old = write.old_item
-        if old is not None:
-            reply["Attributes"] = form.decode_item(old)
-    mode = get("ReturnConsumedCapacity")
-    if mode is not None and mode != "NONE":
-        reply["ConsumedCapacity"] = write.tally().report(mode, write.handle.name)
-    if get("ReturnItemCollectionMetrics") == "SIZE":
-        metrics = replies.item_collection(write.handle, write.key, form)
-        if metrics is not None:
-            reply["ItemCollectionMetrics"] = metrics
-    return reply
-
-
-def _updated_attributes(returns: str, write: Update) -> bytes | None:
-    """Return what ALL_NEW, UPDATED_NEW and UPDATED_OLD answer with, encoded; None for nothing."""
-    if returns == "ALL_NEW":
-        return write.new_item
-    if write.update is None:
-        return None
-    item = write.new_item if returns == "UPDATED_NEW" else write.old_item
-    if item is None:
-        return None
-    view = values.ItemView(item)
-    update = write.update
-    found = update.updated_new(view) if returns == "UPDATED_NEW" else update.updated_old(view)
-    return values.encode_item(found) if found else None

@@ -26,8 +26,8 @@ _MEMBERS: Final = frozenset(
     "TableName IndexName KeyConditionExpression FilterExpression ExpressionAttributeNames "
     "ExpressionAttributeValues Limit ScanIndexForward ConsistentRead".split()
 )
-_MAX_VALUES: Final = 32
-_MAX_PLANS: Final = 256  # of a handle; then they are made anew
+MAX_VALUES: Final = 32
+MAX_PLANS: Final = 256  # of a handle; then they are made anew
 
 _TYPES: Final[dict[type, tuple[str, ...]]] = {
     str: ("S",),
@@ -45,7 +45,7 @@ def is_missing(request: Mapping[str, Any], handle: TableHandle) -> bool:
     """Return whether a plan for requests like this one is worth making."""
     if not _MEMBERS.issuperset(request):
         return False
-    if not 0 < len(request.get("ExpressionAttributeValues") or ()) <= _MAX_VALUES:
+    if not 0 < len(request.get("ExpressionAttributeValues") or ()) <= MAX_VALUES:
         return False
     key = straight.plan_key(request)
     return key is not None and key not in handle.plans
@@ -60,7 +60,7 @@ def keep(
     is_single: bool,
 ) -> None:
     """Let requests like this one, which was found good, take the straight way from now on."""
-    if len(handle.plans) >= _MAX_PLANS:
+    if len(handle.plans) >= MAX_PLANS:
         handle.plans.clear()
     plan = _plan(request, placeholders, handle, index, is_single)
     handle.plans[straight.plan_key(request)] = plan

@@ -5,17 +5,20 @@ Pure functions over open handles; callable from any thread.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from dynalsm import values
-from dynalsm.api.refusals import throttled
+from dynalsm.api.refusals import condition_failed, throttled
 from dynalsm.model.capacity import Tally
 from dynalsm.model.catalog import TableHandle
 from dynalsm.model.item_collections import collection_bytes, has_local_indexes, partition_value
 from dynalsm.model.throttle import READ, Throttled
+from dynalsm.model.writes import Update, Write
 from dynalsm.values import Form
 
 _GIB: Final = 1 << 30
+_NOTHING: Final = values.encode_item({})
 
 
 def settle(database: Any, seqno: int) -> None:
@@ -83,3 +86,45 @@ def item_collection(handle: TableHandle, key: bytes, form: Form) -> dict[str, An
         "ItemCollectionKey": form.decode_item(partition_of(handle, key)),
         "SizeEstimateRangeGB": [floor, floor + 1.0],
     }
+
+
+def of_write(request: Mapping[str, Any], form: Form, write: Write) -> dict[str, Any]:
+    """Return what a write of one item answers with. Raises: the failed condition."""
+    get = request.get
+    if write.is_failed:
+        old = None
+        if get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD":
+            old = write.old_item
+        raise condition_failed(None if old is None else form.decode_item(old))
+    reply: dict[str, Any] = {}
+    returns = get("ReturnValues")
+    if returns is not None and returns != "NONE":
+        attributes = _returned(returns, write)
+        if attributes is not None:
+            reply["Attributes"] = form.decode_item(attributes)
+    mode = get("ReturnConsumedCapacity")
+    if mode is not None and mode != "NONE":
+        reply["ConsumedCapacity"] = write.tally().report(mode, write.handle.name)
+    if get("ReturnItemCollectionMetrics") == "SIZE":
+        metrics = item_collection(write.handle, write.key, form)
+        if metrics is not None:
+            reply["ItemCollectionMetrics"] = metrics
+    return reply
+
+
+def _returned(returns: str, write: Write) -> bytes | None:
+    """Return the attributes that a write answers with, encoded; None for nothing."""
+    if returns == "ALL_OLD":
+        return write.old_item
+    if returns == "ALL_NEW":
+        return write.new_item
+    item = write.new_item if returns == "UPDATED_NEW" else write.old_item
+    if item is None or not isinstance(write, Update) or write.update is None:
+        return None
+    update = write.update
+    if all(len(steps) == 1 for steps in update.targets):
+        selected = values.select(item, update.attributes)
+        return None if selected == _NOTHING else selected
+    view = values.ItemView(item)
+    found = update.updated_new(view) if returns == "UPDATED_NEW" else update.updated_old(view)
+    return values.encode_item(found) if found else None

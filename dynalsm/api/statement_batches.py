@@ -6,14 +6,11 @@ TransactWriteItems and TransactGetItems do.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-import msgpack
-
 from dynalsm import errors, values
-from dynalsm.api import refusals, replies, transact
+from dynalsm.api import refusals, replies, transact, transactions
 from dynalsm.api.batch import add_write_reports
 from dynalsm.api.names import data_table
 from dynalsm.api.refusals import PROBLEMS, refuse
@@ -216,7 +213,7 @@ def execute_transaction(database: Any, request: Request, form: Form) -> Reply:
             raise _member_error(position, NO_RETURNING)
     if _is_read(statements[0]):
         return _transact_reads(database, request, statements, form)
-    reply = transact.run_with_token(
+    reply = transactions.run_with_token(
         database,
         request,
         "statement",
@@ -240,7 +237,7 @@ def _transaction_digest(members: Sequence[Request], form: Form) -> bytes:
         ]
         for member in members
     ]
-    return hashlib.blake2b(msgpack.packb(parts), digest_size=16).digest()
+    return transactions.digest_of(parts)
 
 
 def _transact_reads(database: Any, request: Request, statements: list[Any], form: Form) -> Reply:
@@ -277,13 +274,13 @@ def _transact_writes(
     while True:
         planned = _plan_writes(database, statements)
         try:
-            seqno = transact.run_writes(database, planned, extra)
+            seqno = transactions.run_writes(database, planned, extra)
             break
         except StaleHandle:
             continue
     database.finish(seqno)
     if any(write.is_failed for write in planned):
-        transact.cancel(_failed_reasons(request, statements, planned, form))
+        transactions.cancel(_failed_reasons(request, statements, planned, form))
     reply: Reply = {}
     add_write_reports(reply, request, planned, form, TRANSACTION_FACTOR, "WriteCapacityUnits")
     return reply

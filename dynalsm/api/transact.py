@@ -8,15 +8,12 @@ the transaction, with one reason per action (reference 6.4).
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
-import msgpack
-
 from dynalsm import errors, values
-from dynalsm.api import refusals, replies
-from dynalsm.api.batch import add_write_reports, charge_writes
+from dynalsm.api import refusals, replies, straight_transactions, transactions, write_plans
+from dynalsm.api.batch import add_write_reports
 from dynalsm.api.items import check_item_size, check_key_paths, check_update
 from dynalsm.api.names import data_table
 from dynalsm.api.parameters import NAMES, VALUES, Bound, Parameters
@@ -26,18 +23,13 @@ from dynalsm.model import ttl
 from dynalsm.model.capacity import TRANSACTION_FACTOR, Tally, read_units
 from dynalsm.model.catalog import TableHandle
 from dynalsm.model.entries import IndexKeyProblem
-from dynalsm.model.item_collections import CollectionTooLarge
 from dynalsm.model.keys import KeyProblem
 from dynalsm.model.reads import get_item
 from dynalsm.model.settings import Settings
-from dynalsm.model.throttle import READ, WRITE, Throttled
-from dynalsm.model.transactions import TokenMismatch, TokenRunning, Units
+from dynalsm.model.throttle import READ
 from dynalsm.model.writes import (
-    CONFLICT_SECONDS,
-    ActionProblem,
     Check,
     Delete,
-    LockTimeout,
     Put,
     StaleHandle,
     Update,
@@ -58,10 +50,6 @@ _UPDATE: Final = Parameters(_OPERATION, "UpdateExpression ConditionExpression")
 DUPLICATE_ITEM: Final = "Transaction request cannot include multiple operations on one item"
 ONE_ACTION: Final = "TransactItems can only contain one of Check, Put, Update or Delete"
 PAYLOAD_TOO_LARGE: Final = "Transaction payload size cannot exceed 4 MB"
-MISMATCH: Final = (
-    "The request uses the same client token as a previous, but non-identical request. Do not reuse "
-    "a client token with different requests, unless the requests are identical."
-)
 
 
 class _Action:
@@ -132,17 +120,15 @@ class _Action:
         ]
 
 
-@operation(_OPERATION)
+@operation(_OPERATION, straight_transactions.transact_write_items)
 def transact_write_items(database: Any, request: Request, form: Form) -> Reply:
     """Write up to 100 items, all or nothing."""
     actions = _prepare(request["TransactItems"], form, database.settings)
-    return run_with_token(
+    return transactions.run_with_token(
         database,
         request,
         "write",
-        lambda: hashlib.blake2b(
-            msgpack.packb([action.digest_parts() for action in actions]), digest_size=16
-        ).digest(),
+        lambda: transactions.digest_of([action.digest_parts() for action in actions]),
         lambda extra: _run(database, request, actions, form, extra),
     )
 
@@ -161,61 +147,6 @@ def _prepare(items: Sequence[Request], form: Form, settings: Settings) -> list[_
     return actions
 
 
-def run_with_token(
-    database: Any,
-    request: Request,
-    kind: str,
-    digest_of: Callable[[], bytes],
-    run: Callable[[Callable[[Any, Sequence[Write]], None] | None], Reply],
-) -> Reply:
-    """Run a transaction once for its ClientRequestToken; without one, just run it.
-
-    `run` gets a function that adds the token's record to the engine batch, or None.
-    """
-    token = request.get("ClientRequestToken")
-    if token is None:
-        return run(None)
-    tokens, digest = database.writes.tokens, digest_of()
-    try:
-        used = tokens.begin(kind, token, digest)
-    except TokenMismatch:
-        raise errors.IdempotentParameterMismatchException(MISMATCH) from None
-    except TokenRunning:
-        raise errors.TransactionInProgressException(
-            "Transaction token is in use by a running transaction"
-        ) from None
-    if used is not None:
-        return _replay(database, request, used)
-    try:
-        return run(
-            lambda batch, writes: tokens.stage(batch, kind, token, digest, _replay_units(writes))
-        )
-    finally:
-        tokens.end(kind, token)
-
-
-def _replay_units(writes: Sequence[Write]) -> Units:
-    units: dict[str, int] = {}
-    for write in writes:
-        size = max(write.old_size, write.new_size)
-        read = TRANSACTION_FACTOR * int(read_units(size, consistent=True))
-        units[write.handle.name] = units.get(write.handle.name, 0) + read
-    return list(units.items())
-
-
-def _replay(database: Any, request: Request, units: Units) -> Reply:
-    """Answer a transaction that was carried out before."""
-    database.finish(database.engine.last_seqno)
-    mode = request.get("ReturnConsumedCapacity")
-    if mode is None or mode == "NONE":
-        return {}
-    return {
-        "ConsumedCapacity": [
-            Tally(count).report(mode, table, "ReadCapacityUnits") for table, count in units
-        ]
-    }
-
-
 def _run(
     database: Any,
     request: Request,
@@ -226,56 +157,21 @@ def _run(
     while True:
         writes = _make_writes(database, actions)
         try:
-            seqno = run_writes(database, writes, extra)
+            seqno = transactions.run_writes(database, writes, extra)
             break
         except StaleHandle:
             continue
     database.finish(seqno)
     if any(write.is_failed for write in writes):
-        cancel(_failed_reasons(actions, writes, form))
+        members = [action.members for action in actions]
+        transactions.cancel_failed(members, writes, form)
+    wording = database.settings.wording
+    for action, write in zip(actions, writes, strict=True):
+        parameters = _UPDATE if action.kind == "Update" else _CONDITION
+        write_plans.keep(parameters, action.members, form, wording, write.handle)
     reply: Reply = {}
     add_write_reports(reply, request, writes, form, TRANSACTION_FACTOR, "WriteCapacityUnits")
     return reply
-
-
-def run_writes(
-    database: Any,
-    writes: Sequence[Write],
-    extra: Callable[[Any, Sequence[Write]], None] | None,
-) -> int:
-    """Run the writes of a transaction; cancel it for what goes wrong on the way."""
-    stage = None if extra is None else (lambda batch: extra(batch, writes))
-    _admit_all(database, [write.handle for write in writes], WRITE)
-    try:
-        seqno: int = database.writes.run_all(writes, extra=stage, timeout=CONFLICT_SECONDS)
-        charge_writes(database, writes, TRANSACTION_FACTOR)
-        return seqno
-    except ActionProblem as found:
-        if not isinstance(found.problem, PROBLEMS):
-            raise found.problem from None
-        text = translate("UpdateItem", "classic", found.problem).message
-        is_large = isinstance(found.problem, CollectionTooLarge)
-        code = "ItemCollectionSizeLimitExceeded" if is_large else "ValidationError"
-        cancel_one(len(writes), found.position, code, text)
-    except LockTimeout:
-        cancel([_reason("TransactionConflict", refusals.TRANSACTION_ONGOING)] * len(writes))
-
-
-def _admit_all(database: Any, handles: Sequence[TableHandle], way: str) -> None:
-    """Cancel a transaction when the throughput of one of its tables is used up."""
-    throttle = database.writes.throttle
-    if throttle is None:
-        return
-    reasons = []
-    for handle in handles:
-        try:
-            throttle.admit(handle, way)
-            reasons.append(_reason("None"))
-        except Throttled as problem:
-            code = "ProvisionedThroughputExceeded" if problem.is_provisioned else "ThrottlingError"
-            reasons.append(_reason(code, refusals.throttled(problem).message))
-    if any(len(reason) > 1 for reason in reasons):
-        cancel(reasons)
 
 
 def _make_writes(database: Any, actions: list[_Action]) -> list[Write]:
@@ -338,44 +234,7 @@ def refuse_action(count: int, position: int, problem: Exception, *, in_item: boo
         if error.message == refusals.ITEM_TOO_LARGE:
             raise error from None
         text = error.message
-    cancel_one(count, position, "ValidationError", text)
-
-
-# Cancellations.
-
-
-def _reason(code: str, text: str = "") -> dict[str, Any]:
-    return {"Code": code, "Message": text} if text else {"Code": code}
-
-
-def cancel_one(count: int, position: int, code: str, text: str) -> NoReturn:
-    """Cancel a transaction of `count` actions because of one of them."""
-    reasons = [_reason("None") for _ in range(count)]
-    reasons[position] = _reason(code, text)
-    cancel(reasons)
-
-
-def cancel(reasons: Reasons) -> NoReturn:
-    """Cancel a transaction. Raises: TransactionCanceledException, always."""
-    codes = ", ".join(reason["Code"] for reason in reasons)
-    raise errors.TransactionCanceledException(
-        f"Transaction cancelled, please refer cancellation reasons for specific reasons [{codes}]",
-        CancellationReasons=reasons,
-    )
-
-
-def _failed_reasons(actions: Sequence[_Action], writes: Sequence[Write], form: Form) -> Reasons:
-    reasons = []
-    for action, write in zip(actions, writes, strict=True):
-        if not write.is_failed:
-            reasons.append(_reason("None"))
-            continue
-        reason = _reason("ConditionalCheckFailed", refusals.CONDITION_FAILED)
-        wanted = action.members.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD"
-        if wanted and write.old_item is not None:
-            reason["Item"] = form.decode_item(write.old_item)
-        reasons.append(reason)
-    return reasons
+    transactions.cancel_one(count, position, "ValidationError", text)
 
 
 # Reading.
@@ -424,7 +283,7 @@ def read_at_once(
     database: Any, handles: Sequence[TableHandle], keys: Sequence[bytes]
 ) -> list[bytes | None]:
     """Return items of one snapshot, once all of it is durable."""
-    _admit_all(database, handles, READ)
+    transactions.admit_all(database, handles, READ)
     insights = database.writes.insights
     if insights.is_on:
         for handle, key in zip(handles, keys, strict=True):

@@ -61,7 +61,6 @@ cdef class Changer:
     cdef tuple values            # of bytes; what slots borrow
 
     cdef int take_values(self, ChangeProgram program, tuple values) except -1
-    cdef tuple given_values(self)    # those of the request
     cdef int evaluate(self, int number, Scene* scene, Value* out) except -1
     cdef int calculated(self, const Term* term, Scene* scene, Value* out) except -1
     cdef int appended(self, const Term* term, Scene* scene, Value* out) except -1

@@ -377,9 +377,6 @@ cdef class Changer:
         self.values = values + program.constants if program.constants else values
         return 0
 
-    cdef tuple given_values(self):
-        return self.values[:self.program.slot_count]
-
     cdef int evaluate(self, int number, Scene* scene, Value* out) except -1:
         """Find or make a value. Recursion is bounded by MAX_TERM_DEPTH."""
         cdef const Term* term = &self.program.terms[number]

@@ -50,7 +50,8 @@ cdef class Check(Write):
 
 cdef class Update(Write):
     cdef object _update              # a bound update, or None
-    cdef object _template            # what _update is made of when somebody asks for it
+    cdef object _template            # what _update is made of when somebody asks for it, with
+    cdef tuple _given                # these encoded values
     cdef Changer _changer            # None: only closures can apply it
     cdef public bint must_exist
 
@@ -64,7 +65,7 @@ cdef Put new_put(TableHandle handle, bytes key, bytes item, object condition)
 cdef Delete new_delete(TableHandle handle, bytes key, object condition)
 cdef Check new_check(TableHandle handle, bytes key, object condition)
 
-# An update whose values are those of the changer; `template` has them in its slots.
+# An update of these encoded values; `changer` applies it, or is None.
 cdef Update new_update(
-    TableHandle handle, bytes key, object template, Changer changer, object condition
+    TableHandle handle, bytes key, object template, tuple given, Changer changer, object condition
 )

@@ -267,7 +267,7 @@ cdef class Update(Write):
     def update(self):
         """The bound update, or None."""
         if self._update is None and self._template is not None:
-            self._update = self._template.bound(self._changer.given_values())
+            self._update = self._template.bound(self._given)
         return self._update
 
     cpdef decide(self):
@@ -334,13 +334,14 @@ cdef class Update(Write):
 
 
 cdef Update new_update(
-    TableHandle handle, bytes key, object template, Changer changer, object condition
+    TableHandle handle, bytes key, object template, tuple given, Changer changer, object condition
 ):
     cdef Update write = Update.__new__(Update)
     write.handle = handle
     write.key = key
     write.condition = condition
     write._template = template
+    write._given = given
     write._changer = changer
     return write
 

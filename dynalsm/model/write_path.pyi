@@ -43,9 +43,6 @@ class WritePath:
         seconds; ActionProblem around what a `decide` raises. Nothing has been written then.
         """
 
-    def check_collections(self, writes: list[Write]) -> None:
-        """Refuse what would make a full item collection larger. Raises: ActionProblem."""
-
     def seqno_near(self, key: bytes) -> int:
         """Return a sequence number that covers every visible commit to the item of this key.
 

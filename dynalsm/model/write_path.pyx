@@ -72,6 +72,9 @@ cdef class WritePath:
         What `decide` raises (update errors, IndexKeyProblem, ItemTooLarge) passes through;
         nothing has been written then.
         """
+        return self.run_one(write)
+
+    cdef uint64_t run_one(self, Write write) except? 0:
         cdef TableHandle handle = write.handle
         cdef Stripes stripes = self._stripes
         cdef int stripe = stripe_of(write.key)
@@ -102,28 +105,27 @@ cdef class WritePath:
         add entries of its own to the commit. Raises: StaleHandle; LockTimeout after `timeout`
         seconds; ActionProblem around what a `decide` raises. Nothing has been written then.
         """
-        cdef list all_writes = list(writes)
+        return self.run_group(list(writes), extra, -1.0 if timeout is None else timeout)
+
+    cdef uint64_t run_group(
+        self, list writes, object extra, double timeout_seconds
+    ) except? 0:
         cdef StripeSet stripes
         cdef Write write
         cdef uint64_t seqno
-        cdef bint is_failed = False
+        cdef bint is_failed
         clear_stripes(&stripes)
-        for write in all_writes:
+        for write in writes:
             add_stripe(&stripes, stripe_of(write.key))
-        self._stripes.take_all(&stripes, -1.0 if timeout is None else timeout)
+        self._stripes.take_all(&stripes, timeout_seconds)
         try:
-            self.read_old_images(all_writes)
-            decide_all(all_writes)
-            self.check_collections(all_writes)
-            for write in all_writes:
-                is_failed |= write.is_failed
+            self.read_old_images(writes)
+            is_failed = decide_all(writes)
+            self.check_collections(writes)
             if is_failed:
                 return self.known_seqno_of_all(&stripes)
             batch = self.take_batch()
-            moment = self._clock()  # one for all: no point in time lies between them
-            for write in all_writes:
-                if write.is_change:
-                    write.stage(batch, moment)
+            stage_all(writes, batch, self._clock())
             if extra is not None:
                 extra(batch)
             if not len(batch):
@@ -133,7 +135,7 @@ cdef class WritePath:
         finally:
             self._stripes.release_all(&stripes)
         self.give_batch(batch)
-        for write in all_writes:
+        for write in writes:
             if write.is_change:
                 write.count(seqno)
         return seqno
@@ -151,15 +153,18 @@ cdef class WritePath:
             self._collections.check(write.handle, write.key)
         return 0
 
-    def check_collections(self, list writes):
+    cdef int check_collections(self, list writes) except -1:
         """Refuse what would make a full item collection larger. Raises: ActionProblem."""
         cdef Write write
-        for position, write in enumerate(writes):
+        cdef Py_ssize_t position = 0
+        for write in writes:
             if write.is_change and write.handle.has_local_indexes:
                 try:
                     self.check_collection(write)
                 except CollectionTooLarge as problem:
                     raise ActionProblem(position, problem) from problem
+            position += 1
+        return 0
 
     cdef int read_old_images(self, list writes) except -1:
         cdef Write write
@@ -254,13 +259,27 @@ cdef inline bytes find_stored(TableHandle handle, bytes key):
     return handle.tree.get(key)
 
 
-cdef int decide_all(list writes) except -1:
+cdef bint decide_all(list writes) except -1:
+    """Returns: whether the condition of a write was false. Raises: ActionProblem."""
     cdef Write write
-    for position, write in enumerate(writes):
+    cdef Py_ssize_t position = 0
+    cdef bint is_failed = False
+    for write in writes:
         try:
             write.decide()
         except Exception as problem:
             raise ActionProblem(position, problem) from problem
+        is_failed |= write.is_failed
+        position += 1
+    return is_failed
+
+
+cdef int stage_all(list writes, object batch, object now) except -1:
+    """`now` is one moment for all: no point in time lies between them."""
+    cdef Write write
+    for write in writes:
+        if write.is_change:
+            write.stage(batch, now)
     return 0
 
 

@@ -352,7 +352,7 @@ def test_running_token_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch)
 def test_conflict_after_waiting(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another transaction holds the item for too long."""
     p = store.key()
-    monkeypatch.setattr("dynalsm.api.transact.CONFLICT_SECONDS", 0.01)
+    monkeypatch.setattr("dynalsm.api.transactions.CONFLICT_SECONDS", 0.01)
     assert writes_module.CONFLICT_SECONDS > 1
     tree_key = store.database.catalog.get(SIMPLE).keys.encode  # type: ignore[union-attr]
     from dynalsm.values import WIRE
