@@ -71,6 +71,25 @@ def test_tables_with_keys_indexes_sizes_and_states(
     assert "all attributes" in page.locator(".index-list").inner_text()
 
 
+def test_vector_indexes_are_shown(database: Database, url: str, look: Look) -> None:
+    vectors = {
+        "IndexName": "ByMeaning",
+        "VectorAttribute": {"AttributeName": "Meaning"},
+        "Dimensions": 8,
+        "DistanceFunction": "COSINE",
+        "Projection": {"ProjectionType": "KEYS_ONLY"},
+    }
+    database.create_table(**MUSIC, VectorIndexes=[vectors])
+    page = look(url).go()
+    assert "ByMeaning" in page.locator(".tables tbody tr").inner_text()
+    page.goto(f"{url}/_console/#/t/Music/schema")
+    wait_for_text(page, ".index-list", "Meaning, 8 dimensions")
+    assert "cosine" in page.locator(".index-list").inner_text()
+    page.goto(f"{url}/_console/#/t/Music")
+    sources = page.get_by_label("In", exact=True).locator("option").all_inner_texts()
+    assert sources == ["The table", "Index ByYear"]  # a query cannot be asked of vectors
+
+
 def test_an_empty_database_says_what_to_do(url: str, look: Look) -> None:
     page = look(url).go()
     assert "No tables yet" in page.locator(".empty").inner_text()
@@ -407,6 +426,7 @@ def test_the_engine_is_shown_live(database: Database, music: Any, url: str, look
     assert columns.count() == len(handle.indexes["ByYear"].tree.partitions())
     assert "of the hashes" in columns.first.locator("title").text_content()
     page.get_by_text("As a table").click()
+    page.mouse.move(0, 0)  # off the plot, which stays as it is while somebody reads it
     assert page.locator(".strata tbody tr").count() == columns.count()
     page.wait_for_timeout(1300)  # a turn later it is still open
     assert page.locator(".strata tbody tr").first.is_visible()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs
 
@@ -73,13 +73,12 @@ class File(NamedTuple):
 def page_files() -> dict[bytes, File]:
     """Return every file of the page by the path of its request."""
     found: dict[bytes, File] = {}
-    for entry in resources.files(__package__).joinpath("page").iterdir():
-        suffix = entry.name[entry.name.rfind(".") :]
-        if suffix not in TYPES:
+    for entry in Path(__file__).with_name("page").iterdir():
+        if entry.suffix not in TYPES:
             continue
         body = entry.read_bytes()
         tag = b'"%s"' % hashlib.sha256(body).hexdigest()[:20].encode()
-        found[_HOME + entry.name.encode()] = File(body, TYPES[suffix], tag)
+        found[_HOME + entry.name.encode()] = File(body, TYPES[entry.suffix], tag)
     found[_HOME] = found.pop(_HOME + b"index.html")
     return found
 

@@ -32,6 +32,19 @@ export function show(element, ...children) {
   return element;
 }
 
+let pressed = 0;
+addEventListener("pointerdown", () => {
+  pressed = performance.now();
+});
+for (const end of ["pointerup", "pointercancel"]) {
+  addEventListener(end, () => {
+    pressed = 0;
+  });
+}
+
+/** Whether a button of the pointer is down: what is under it must not be replaced just now. */
+export const isPressed = () => pressed > 0 && performance.now() - pressed < 2000;
+
 export const byId = (id) => document.getElementById(id);
 
 /** Tell screen readers, politely. */

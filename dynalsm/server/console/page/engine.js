@@ -1,7 +1,7 @@
 // The engine as a storage engineer wants to see it, live.
 
 import { ask, session } from "./net.js";
-import { choice, h, problem, show } from "./dom.js";
+import { choice, h, isPressed, problem, show } from "./dom.js";
 import { bytes, count, duration, percent, plural, short } from "./format.js";
 import { partsBar, timePlot } from "./plots.js";
 import { Samples, quantile } from "./samples.js";
@@ -66,7 +66,8 @@ const fixed = (number) => (number ? number.toFixed(2) : "–");
 
 function stallText(stalls) {
   if (stalls.reason) return `now: ${stalls.reason}`;
-  return `${duration(stalls.seconds + stalls.slowdown_seconds)} of waiting, ${stalls.sealed_generations} to flush`;
+  const waited = duration(stalls.seconds + stalls.slowdown_seconds);
+  return `${waited} of waiting, ${stalls.sealed_generations} to flush`;
 }
 
 function plots() {
@@ -298,6 +299,7 @@ export async function engineView(box, heading) {
     clearTimeout(timer);
     try {
       const stats = await ask("stats");
+      while (isPressed()) await new Promise((go) => setTimeout(go, 50));
       if (ended) return;
       samples.add(stats);
       const { engine } = stats;

@@ -21,6 +21,8 @@ export const indexesOf = (table) => [
   ...(table.GlobalSecondaryIndexes || []).map((one) => ({ ...one, kind: "global" })),
 ];
 
+export const vectorsOf = (table) => table.VectorIndexes || [];
+
 export const schemaOf = (table, indexName) =>
   indexName
     ? indexesOf(table).find((one) => one.IndexName === indexName).KeySchema
@@ -28,7 +30,9 @@ export const schemaOf = (table, indexName) =>
 
 export const hasStream = (table) => Boolean(table.StreamSpecification?.StreamEnabled);
 
-export const billingOf = (table) =>
-  table.BillingModeSummary?.BillingMode === "PAY_PER_REQUEST"
-    ? "on demand"
-    : `${table.ProvisionedThroughput?.ReadCapacityUnits ?? 0} RCU, ${table.ProvisionedThroughput?.WriteCapacityUnits ?? 0} WCU`;
+export function billingOf(table) {
+  if (table.BillingModeSummary?.BillingMode === "PAY_PER_REQUEST") return "on demand";
+  const { ReadCapacityUnits: reads = 0, WriteCapacityUnits: writes = 0 } =
+    table.ProvisionedThroughput || {};
+  return `${reads} RCU, ${writes} WCU`;
+}

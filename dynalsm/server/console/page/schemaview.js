@@ -1,8 +1,8 @@
 // One table: its keys, indexes and settings, with sizes.
 
 import { h, show } from "./dom.js";
-import { bytes, clock, count } from "./format.js";
-import { billingOf, hasStream, indexesOf, keysOf, tableKeys } from "./schema.js";
+import { bytes, clock, count, plural } from "./format.js";
+import { billingOf, hasStream, indexesOf, keysOf, tableKeys, vectorsOf } from "./schema.js";
 
 const keyList = (pairs, schema) =>
   h(
@@ -46,10 +46,34 @@ function facts(pairs) {
   );
 }
 
+function indexCard(table, index, held) {
+  const vector = index.VectorAttribute;
+  const isMade = !index.IndexStatus || index.IndexStatus === "ACTIVE";
+  return h(
+    "article",
+    {},
+    h(
+      "h3",
+      {},
+      index.IndexName,
+      h("span", { class: "tag" }, vector ? "vectors" : index.kind),
+      !isMade && h("span", { class: "tag warm" }, index.IndexStatus.toLowerCase()),
+    ),
+    !vector && keyList(keysOf(table, index.KeySchema), index.KeySchema),
+    facts([
+      vector && ["Vector", `${vector.AttributeName}, ${plural(index.Dimensions, "dimension")}`],
+      vector && ["Distance", index.DistanceFunction.toLowerCase().replaceAll("_", " ")],
+      ["Projects", projection(index)],
+      ["Items", count(index.ItemCount ?? 0)],
+      ["On disk and in memory", bytes(held)],
+    ]),
+  );
+}
+
 export function schemaView(box, table) {
   const sizes = Object.fromEntries(table.Trees.map((one) => [one.part, one.bytes]));
   const expiry = table.TimeToLive;
-  const indexes = indexesOf(table);
+  const indexes = [...indexesOf(table), ...vectorsOf(table)];
   show(
     box,
     h(
@@ -95,27 +119,7 @@ export function schemaView(box, table) {
         ? h(
             "div",
             { class: "index-list" },
-            indexes.map((index) =>
-              h(
-                "article",
-                {},
-                h(
-                  "h3",
-                  {},
-                  index.IndexName,
-                  h("span", { class: "tag" }, index.kind),
-                  index.IndexStatus &&
-                    index.IndexStatus !== "ACTIVE" &&
-                    h("span", { class: "tag warm" }, index.IndexStatus.toLowerCase()),
-                ),
-                keyList(keysOf(table, index.KeySchema), index.KeySchema),
-                facts([
-                  ["Projects", projection(index)],
-                  ["Items", count(index.ItemCount ?? 0)],
-                  ["On disk and in memory", bytes(sizes[index.IndexName])],
-                ]),
-              ),
-            ),
+            indexes.map((index) => indexCard(table, index, sizes[index.IndexName])),
           )
         : h("p", { class: "size" }, "This table has no indexes."),
     ),

@@ -7,6 +7,7 @@ import { partsBar } from "./plots.js";
 
 const HEIGHT = 200;
 const WIDTH = 1000;
+const TREES = 20; // the largest ones; all when that is asked for
 const WIDE_ENOUGH = 24; // partitions with a number below their column
 
 export const treeName = ({ table, part, tree }) =>
@@ -60,14 +61,24 @@ export function strataView() {
     ),
     rows,
   );
+  const more = h("button", {
+    type: "button",
+    class: "small more",
+    onclick: () => {
+      showsAll = true;
+      draw();
+    },
+  });
   const element = h(
     "section",
     { class: "card" },
     h("div", { class: "row" }, h("h2", {}, "Levels"), h("ul", { class: "legend push" }, levels)),
     h("div", { class: "grid-box", tabindex: "0", role: "region", "aria-label": "Trees" }, table),
+    more,
     picture,
   );
   let chosen = null;
+  let showsAll = false;
   let asked = 0;
   let trees = [];
 
@@ -82,7 +93,11 @@ export function strataView() {
     try {
       const { partitions } = await ask("partitions", { tree: chosen });
       const tree = trees.find((one) => one.tree === chosen);
-      if (mine === asked && tree) drawPartitions(picture, tree, partitions);
+      // What somebody points at, to read it, stays as it is.
+      const isRead = picture.querySelector(".strata-plot:hover") && picture.dataset.tree === chosen;
+      if (mine !== asked || !tree || isRead) return;
+      picture.dataset.tree = chosen;
+      drawPartitions(picture, tree, partitions);
     } catch (error) {
       if (mine === asked) show(picture, problem(error));
     }
@@ -93,10 +108,13 @@ export function strataView() {
       ? document.activeElement.dataset.tree
       : null;
     const largest = Math.max(1, ...trees.map((one) => one.disk_bytes + one.memtable_bytes));
+    const shown = showsAll ? trees : trees.slice(0, TREES);
     show(
       rows,
-      trees.map((tree) => treeRow(tree, largest, tree.tree === chosen, () => choose(tree.tree))),
+      shown.map((tree) => treeRow(tree, largest, tree.tree === chosen, () => choose(tree.tree))),
     );
+    more.hidden = shown.length === trees.length;
+    more.textContent = `Show all ${count(trees.length)}`;
     if (focused)
       [...rows.querySelectorAll("button")].find((one) => one.dataset.tree === focused)?.focus();
   }

@@ -1,8 +1,8 @@
 // All tables at a glance.
 
-import { empty, h, show } from "./dom.js";
+import { empty, h, isPressed, show } from "./dom.js";
 import { bytes, count, plural } from "./format.js";
-import { hasStream, indexesOf, tableKeys } from "./schema.js";
+import { hasStream, indexesOf, tableKeys, vectorsOf } from "./schema.js";
 import { loadTables } from "./state.js";
 
 const EVERY_MS = 5000;
@@ -14,7 +14,8 @@ export async function tablesView(box, heading) {
   async function refresh() {
     const tables = await loadTables();
     const text = JSON.stringify(tables);
-    if (text === drawn) return; // a table under the reader's hands is not replaced for nothing
+    // What is under the reader's hands is not replaced for nothing.
+    if (text === drawn || isPressed()) return;
     drawn = text;
     const items = tables.reduce((sum, one) => sum + one.ItemCount, 0);
     total.textContent = tables.length
@@ -94,7 +95,9 @@ function list(tables) {
             h(
               "td",
               {},
-              indexesOf(table).map((one) => h("span", { class: "tag" }, one.IndexName)),
+              [...indexesOf(table), ...vectorsOf(table)].map((one) =>
+                h("span", { class: "tag" }, one.IndexName),
+              ),
             ),
             h("td", {}, states(table)),
           );

@@ -72,7 +72,7 @@ export function workView() {
     const since = history.at(-Math.min(SHOWN, history.length))?.at ?? now;
     const seconds = SPANS_SECONDS.find((one) => now - since <= one) ?? SPANS_SECONDS.at(-1);
     span.textContent = history.length ? `the last ${duration(seconds)}` : "";
-    drawLine(svg, history, trees, now, seconds);
+    if (!svg.matches(":hover")) drawLine(svg, history, trees, now, seconds);
     const text = JSON.stringify(history.slice(-ROWS));
     if (text !== drawn)
       show(
