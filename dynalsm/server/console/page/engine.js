@@ -148,7 +148,7 @@ function memoryView() {
       const parts = [
         { name: "memtables", value: memory.memtables, line: "lm" },
         { name: "block cache", value: memory.block_cache, line: "c1" },
-        { name: "indexes and filters", value: memory.indexes_and_filters, line: "c2" },
+        { name: "indexes and filters", value: memory.indexes_and_filters, line: "c3" },
         { name: "free", value: Math.max(0, memory.budget - used), line: "free" },
       ];
       show(
