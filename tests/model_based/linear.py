@@ -91,19 +91,22 @@ class _Search:
     def next_ones(self, done: int, state: State) -> list[tuple[int, State]]:
         """What may come after: (actions done, item)."""
         found: list[tuple[int, State]] = []
-        for place in self.candidates(done):
+        candidates = self.candidates(done)
+        # An unknown one that may be next must not become too late for it.
+        limit = min((self.actions[place].end for place in candidates), default=0)
+        for place in candidates:
             action = self.actions[place]
             new, outcome = step(state, action.action)
             if action.outcome not in (UNKNOWN, outcome):
                 continue
             after = (done | 1 << place, new)
-            if new != state:
-                found.append(after)
-            elif action.outcome != UNKNOWN:
+            if new == state and action.outcome == UNKNOWN:
+                continue  # It may as well be left for later.
+            if new == state and action.begin <= limit:
                 # It fits and changes nothing, here or wherever else it fits (its outcome tells the
                 # state): it may always come first, and nothing else need be tried.
                 return [after]
-            # What is unknown and would change nothing may as well be left for later.
+            found.append(after)
         return found
 
     def candidates(self, done: int) -> list[int]:
