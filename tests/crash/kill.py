@@ -14,6 +14,7 @@ import contextlib
 import json
 import os
 import pickle
+import pkgutil
 import random
 import shutil
 import signal
@@ -238,7 +239,7 @@ def nursery() -> None:
         if pid == 0:
             os.environ["DYNALSM_KILL_COMPLAINTS"] = job["complaints"]
             try:
-                write_until_killed(job)
+                pkgutil.resolve_name(job.get("run", "tests.crash.kill:write_until_killed"))(job)
             except BaseException:
                 fail()
         print(pid, flush=True)
@@ -272,8 +273,19 @@ class Nursery:
 
     def run(self, job: dict[str, Any], seconds: float) -> None:
         """Start a writer and kill it after so long. AssertionError when it failed by itself."""
-        pid = int(self._ask(json.dumps({**job, "complaints": self.complaints})))
+        pid = self.start(job)
         time.sleep(seconds)
+        self.kill(pid)
+
+    def start(self, job: dict[str, Any]) -> int:
+        """Start a writer; `run` in the job names another function than the one here.
+
+        Returns: its pid. It must be killed before another one is started.
+        """
+        return int(self._ask(json.dumps({**job, "complaints": self.complaints})))
+
+    def kill(self, pid: int) -> None:
+        """Kill the writer and wait for its end. AssertionError when it failed by itself."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         status = int(self._ask("wait"))

@@ -14,7 +14,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -93,13 +93,16 @@ class Recorder:
             del self._open[number]
             self.events += events
 
-    def close(self) -> list[Event]:
-        """End what is open as unknown, now. Returns: all events."""
+    def give_up(self, kept: Container[int] = ()) -> None:
+        """End what is open as unknown, now, but for the calls that will be made again."""
         now = time.monotonic_ns()
         with self._mutex:
-            for events in self._open.values():
-                self.events += [forget(event, now) for event in events]
-            self._open.clear()
+            for number in [number for number in self._open if number not in kept]:
+                self.events += [forget(event, now) for event in self._open.pop(number)]
+
+    def close(self) -> list[Event]:
+        """Give up what is open. Returns: all events."""
+        self.give_up()
         if self._log >= 0:
             os.close(self._log)
             self._log = -1
@@ -157,14 +160,17 @@ def unpack(packed: dict[str, Any]) -> Event:
     )
 
 
-def dump(events: Iterable[Event], path: str | Path) -> None:
-    """Write a history to a file that `load` reads."""
-    Path(path).write_text("".join(json.dumps(pack(event)) + "\n" for event in events))
+def dump(events: Iterable[Event], final: Mapping[str, Versions], path: str | Path) -> None:
+    """Write a history, and the lists at its end, to a file that `load` reads."""
+    lines = [json.dumps({"final": final}), *(json.dumps(pack(event)) for event in events)]
+    Path(path).write_text("\n".join(lines) + "\n")
 
 
-def load(path: str | Path) -> list[Event]:
-    """Return the history in a file."""
-    return [unpack(json.loads(line)) for line in Path(path).read_text().splitlines()]
+def load(path: str | Path) -> tuple[list[Event], dict[str, Versions]]:
+    """Return the history in a file, and the lists at its end."""
+    head, *lines = map(json.loads, Path(path).read_text().splitlines())
+    final = {key: tuple(texts) for key, texts in head["final"].items()}
+    return [unpack(line) for line in lines], final
 
 
 def _tuples(value: Any) -> Any:

@@ -44,6 +44,10 @@ GOOD = {
         one(1, 5, UNKNOWN, "put", *A), one(2, 3, None, "get"), one(6, 7, A, "get"),
     ],
     "counting": [one(1, 9, (None, 2), "add", 1), one(2, 8, (None, 1), "add", 1)],
+    "batches": [
+        one(1, 9, None, "write", *A), one(1, 9, None, "erase"), one(10, 11, A, "get"),
+        one(12, 13, None, "erase"), one(14, 15, None, "get"),
+    ],
     "a swap that fails": [
         one(1, 2, None, "put", *A), one(3, 4, (FAILED, A), "swap", "x", "b"),
         one(5, 6, B, "swap", "a", "b"), one(7, 8, (FAILED, B), "put_new", "c"),
@@ -130,7 +134,8 @@ def random_history(rng: random.Random) -> list[Single]:
     for moment in range(0, 60, 10):
         choices: list[tuple[Any, ...]] = [
             ("get",), ("put", rng.choice("ab"), rng.choice([None, 1])), ("add", 1), ("delete",),
-            ("swap", "a", "b"), ("put_new", "a"), ("delete_if", "b"),
+            ("swap", "a", "b"), ("put_new", "a"), ("delete_if", "b"), ("erase",),
+            ("write", rng.choice("ab"), None),
         ]  # fmt: skip
         action = rng.choice(choices)
         if rng.random() < 0.15:  # It never happened.
@@ -161,7 +166,7 @@ def test_the_search_agrees_with_a_plain_one() -> None:
         else:
             verdicts.append(True)
         assert verdicts[-1] == plain_search(actions), (number, actions)
-    assert 80 < sum(verdicts) < 320
+    assert 50 < sum(verdicts) < 350
 
 
 def did(begin: int, end: int, appends: str = "", is_done: bool | None = True, **reads: str) -> Any:
@@ -276,5 +281,5 @@ def test_a_recorder_and_its_log(tmp_path: Path) -> None:
     with open(log, "a") as file:
         file.write('{"call": 3, "eve')
     assert len(read_log(log, 1)) == 2
-    dump(events, tmp_path / "history")
-    assert load(tmp_path / "history") == events
+    dump(events, lists(x="12"), tmp_path / "history")
+    assert load(tmp_path / "history") == (events, lists(x="12"))
