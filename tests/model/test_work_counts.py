@@ -303,9 +303,12 @@ def test_nothing_is_kept(db: dynalsm.Database) -> None:
     for request in requests:
         for _ in range(20):
             request()
-        gc.collect()
-        before = sys.getallocatedblocks()
-        for _ in range(50):
-            request()
-        gc.collect()
-        assert sys.getallocatedblocks() - before < 50
+        growth = []
+        for _ in range(3):  # threads in the background allocate too, but not every time
+            gc.collect()
+            before = sys.getallocatedblocks()
+            for _ in range(50):
+                request()
+            gc.collect()
+            growth.append(sys.getallocatedblocks() - before)
+        assert min(growth) < 50
