@@ -19,6 +19,7 @@ from collections import deque
 
 from dynalsm import errors
 from dynalsm._core import files, picker
+from dynalsm._core.names import log_numbers
 
 from dynalsm._core.coding cimport slice_compare, slice_of
 from dynalsm._core.commit cimport (
@@ -638,9 +639,9 @@ def remove_logs(Engine engine not None, uint64_t log_number):
     """Unlink the logs up to that number; a failure only leaves them for the next open."""
     directory = os.path.join(engine.path, "wal")
     try:
-        for name in files.list_directory(directory):
-            if name.endswith(".wal") and int(name[:-4]) <= log_number:
-                files.remove_file(os.path.join(directory, name))
+        for number in log_numbers(directory):
+            if number <= log_number:
+                files.remove_file(os.path.join(directory, f"{number:012d}.wal"))
     except errors.StorageIOError:
         return
 

@@ -15,7 +15,9 @@ import os
 
 from dynalsm import errors
 from dynalsm._core import background, files, jobs, lockfile
-from dynalsm._core.manifest import Manifest
+from dynalsm._core.edits import SEQNO_MAX
+from dynalsm._core.manifest import Manifest, manifest_numbers
+from dynalsm._core.names import TABLE, log_numbers, number_in
 from dynalsm._core.state import FILE, FILE_BYTES, LEVEL, UNIQUE_ID, State
 
 from dynalsm._core.coding cimport Slice, slice_of
@@ -192,16 +194,10 @@ cdef uint64_t begun_log(Engine engine) except 0:
 
 def highest_number(path, state):
     """The highest number any file in the directory bears."""
-    numbers = [0]
-    for name in files.list_directory(os.path.join(path, "wal")):
-        if name.endswith(".wal"):
-            numbers.append(int(name[:-4]))
-    for _root, _directories, names in os.walk(os.path.join(path, "data")):
-        numbers.extend(int(name[:-4]) for name in names if name.endswith(".sst"))
-    for name in files.list_directory(path):
-        if name.startswith("MANIFEST-"):
-            numbers.append(int(name[9:]))
-    return max(numbers)
+    numbers = [0, *log_numbers(os.path.join(path, "wal"))]
+    for _root, _directories, found in os.walk(os.path.join(path, "data")):
+        numbers.extend(number_in(name, TABLE) or 0 for name in found)
+    return max(numbers + manifest_numbers(files.list_directory(path)))
 
 
 # ------------------------------------------------------------------------------ trees and tables
@@ -358,6 +354,10 @@ cdef LogEnd read_log(Engine engine, str path, uint64_t last_seqno):
                     f"commits {expected} to {first - 1} are missing before this record",
                     path=path, offset=at,
                 )
+            if first + count > SEQNO_MAX:
+                raise errors.CorruptionError(
+                    "the sequence number is too large", path=path, offset=at
+                )
             if first + count > expected:
                 with nogil:
                     status = apply_payload(
@@ -386,10 +386,7 @@ def replay_logs(Engine engine not None):
     cdef LogEnd last = None
     cdef uint64_t number
     directory = os.path.join(engine.path, "wal")
-    numbers = sorted(
-        int(name[:-4]) for name in files.list_directory(directory) if name.endswith(".wal")
-    )
-    numbers = [each for each in numbers if each >= engine.state.log]
+    numbers = log_numbers(directory, engine.state.log)
     number = 0
     if not engine.read_only:
         number = atomic_add(&engine.core.next_file, 1) - 1

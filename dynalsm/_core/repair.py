@@ -24,9 +24,11 @@ from typing import Any
 
 from dynalsm import errors
 from dynalsm._core import _testing as tables
+from dynalsm._core import edits as rules
 from dynalsm._core import files, lockfile, verify
 from dynalsm._core.crc32c import checksum
 from dynalsm._core.manifest import CURRENT, Edit, Manifest, manifest_name, manifest_numbers
+from dynalsm._core.names import TABLE, number_in
 from dynalsm._core.recovery import highest_number, log_path, table_file
 from dynalsm._core.state import FILE, FILE_BYTES, LEVEL, PARTITION, TREE, UNIQUE_ID, State
 
@@ -34,6 +36,7 @@ LOST = "lost"
 
 _DELETE, _PUT, _RANGE_DELETE = 0, 1, 3
 _LOG_HEADER_BYTES = 64
+_VARINT_BITS = 70
 _RECORD = struct.Struct("<IIIIQQ")
 _SEALED = struct.Struct("<QI")
 _TABLE_MAGIC = b"DLSMSST1"
@@ -43,6 +46,7 @@ _TABLE_BYTES = 32 << 20
 
 Entry = tuple[bytes, int, bytes]
 Place = tuple[int, int]
+Commit = list[tuple[int, int, bytes, bytes]]
 
 
 @dataclass
@@ -179,7 +183,7 @@ class _Repair:
             os.path.join(root, name)
             for root, _names, names in walk
             for name in names
-            if name.endswith(".sst")
+            if number_in(name, TABLE) is not None and _is_place(root)
         )
 
     def _identity(self, path: str) -> int | None:
@@ -273,7 +277,11 @@ class _Repair:
             for first, count, payload in salvage_records(path, number):
                 if first > last + 1:
                     self.done.lost.append(f"commits {last + 1} to {first - 1} (before {path})")
-                self._apply(payload, first, memory)
+                try:
+                    self._apply(list(entries_of_payload(payload, count)), first, memory)
+                except ValueError as error:
+                    span = f"commits {first} to {first + count - 1}"
+                    self.done.lost.append(f"{path}: {span} ({error})")
                 last = max(last, first + count - 1)
             self.moves.append(path)
         for place, entries in sorted(memory.items()):
@@ -286,8 +294,8 @@ class _Repair:
         self.state.begun = 0
         self.done.lost += [f"what followed there: {problem}" for problem in problems]
 
-    def _apply(self, payload: bytes, first: int, memory: dict[Place, list[Entry]]) -> None:
-        for index, (kind, tree_id, key, value) in enumerate(entries_of_payload(payload)):
+    def _apply(self, commit: Commit, first: int, memory: dict[Place, list[Entry]]) -> None:
+        for index, (kind, tree_id, key, value) in enumerate(commit):
             seqno = first + index
             tree = self.state.trees.get(tree_id)
             if tree is None or seqno <= self.state.flushed:
@@ -333,10 +341,16 @@ def _replay_leniently(edits: list[Edit]) -> tuple[State, int]:
     failed = 0
     for edit in edits:
         try:
+            rules.check(edit)
             state.apply(edit)
-        except (KeyError, IndexError, TypeError, ValueError):
+        except (KeyError, ValueError):
             failed += 1
     return state, failed
+
+
+def _is_place(directory: str) -> bool:
+    """Whether a directory's name and its parent's are numbers of a partition and a tree."""
+    return all(part.isascii() and part.isdecimal() for part in directory.split(os.sep)[-2:])
 
 
 def _place_of(path: str) -> Place:
@@ -371,7 +385,8 @@ def salvage_records(path: str, number: int) -> Iterator[tuple[int, int, bytes]]:
     while offset + _RECORD.size <= len(data):
         size, crc, low, count, seqno, synced = _RECORD.unpack_from(data, offset)
         start = offset + _RECORD.size
-        if size and count and low == number & 0xFFFFFFFF and start + size <= len(data):
+        is_one = size and count and low == number & 0xFFFFFFFF and start + size <= len(data)
+        if is_one and seqno + count <= rules.SEQNO_MAX:
             sealed = _SEALED.pack(offset, size) + data[offset + 8 : start]
             if checksum(data[start : start + size], checksum(sealed)) == crc:
                 yield seqno, count, data[start : start + size]
@@ -384,34 +399,45 @@ def salvage_records(path: str, number: int) -> Iterator[tuple[int, int, bytes]]:
             offset += 8
 
 
-def entries_of_payload(payload: bytes) -> Iterator[tuple[int, int, bytes, bytes]]:
-    """Yield (kind, tree id, key, value) of a commit (docs/format.md, "Batches")."""
+def entries_of_payload(payload: bytes, count: int) -> Iterator[tuple[int, int, bytes, bytes]]:
+    """Yield (kind, tree id, key, value) of a commit (docs/format.md, "Batches").
+
+    Raises: ValueError when the payload is no commit of `count` entries.
+    """
     place = 0
 
     def number() -> int:
         nonlocal place
         value = shift = 0
-        while True:
+        while place < len(payload) and shift < _VARINT_BITS:
             byte = payload[place]
             place += 1
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return value
             shift += 7
+        raise ValueError("a number does not end")
 
-    while place < len(payload):
+    def text() -> bytes:
+        nonlocal place
+        size = number()
+        place += size
+        if place > len(payload):
+            raise ValueError("an entry passes the end of its commit")
+        return payload[place - size : place]
+
+    for _ in range(count):
+        if place >= len(payload):
+            raise ValueError("entries are missing")
         kind = payload[place]
+        if kind not in (_DELETE, _PUT, _RANGE_DELETE):
+            raise ValueError(f"there is no entry of kind {kind}")
         place += 1
         tree = number()
-        size = number()
-        key = payload[place : place + size]
-        place += size
-        value = b""
-        if kind in (_PUT, _RANGE_DELETE):
-            size = number()
-            value = payload[place : place + size]
-            place += size
-        yield kind, tree, key, value
+        key = text()
+        yield kind, tree, key, b"" if kind == _DELETE else text()
+    if place != len(payload):
+        raise ValueError("bytes behind the last entry")
 
 
 def _is_whole(path: str, record: list[Any]) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynalsm import errors
+from dynalsm._core import edits as rules
 
 FORMAT = 1
 HASH_NAME = "xxh64"
@@ -38,6 +39,7 @@ class State:
         self.trees: dict[int, list[Any]] = {}  # id -> [id, name, hashed, [[partition id, lower]]]
         self.files: dict[Place, dict[int, list[Any]]] = {}
         self.ranges: dict[Place, list[Any]] = {}
+        self._tree_names: set[str] = set()
 
     @classmethod
     def replay(cls, edits: list[Edit], path: str) -> State:
@@ -47,19 +49,21 @@ class State:
         version wrote."""
         state = cls()
         for number, edit in enumerate(edits):
+            written = edit.get("format") if isinstance(edit, dict) else None
+            if isinstance(written, int) and written > FORMAT:
+                raise errors.FormatError(
+                    f"written in format {written}; this version reads up to {FORMAT}", path=path
+                )
             try:
+                rules.check(edit)
                 state.apply(edit)
-            except (KeyError, IndexError, TypeError, ValueError) as error:
+            except (KeyError, ValueError) as error:
                 raise errors.CorruptionError(
                     f"edit {number} of the manifest contradicts the ones before: {error!r}",
                     path=path,
                 ) from error
         if edits and edits[0].get("hash", HASH_NAME) != HASH_NAME:
             raise errors.FormatError(f"unknown key hash {edits[0]['hash']!r}", path=path)
-        if state.format > FORMAT:
-            raise errors.FormatError(
-                f"written in format {state.format}; this version reads up to {FORMAT}", path=path
-            )
         return state
 
     def apply(self, edit: Edit) -> None:
@@ -83,20 +87,25 @@ class State:
         for record in edit.get("add", []):
             self.files[record[TREE], record[PARTITION]][record[FILE]] = record
         for tree_id, partition, ranges in edit.get("ranges", []):
+            if (tree_id, partition) not in self.files:
+                raise KeyError((tree_id, partition))
             self.ranges[tree_id, partition] = ranges
 
     def _add_tree(self, tree: list[Any]) -> None:
-        tree_id, _name, _hashed, partitions = tree
-        if tree_id in self.trees:
-            raise ValueError(f"tree {tree_id} exists")
+        tree_id, name, _hashed, partitions = tree
+        if tree_id in self.trees or name in self._tree_names:
+            raise ValueError(f"tree {tree_id}, {name!r:.100}, exists")
         self.trees[tree_id] = tree
+        self._tree_names.add(name)
         self.next_tree = max(self.next_tree, tree_id + 1)
         for partition, _lower in partitions:
             self.files[tree_id, partition] = {}
             self.next_partition = max(self.next_partition, partition + 1)
 
     def _drop_tree(self, tree_id: int) -> None:
-        for partition, _lower in self.trees.pop(tree_id)[3]:
+        _id, name, _hashed, partitions = self.trees.pop(tree_id)
+        self._tree_names.discard(name)
+        for partition, _lower in partitions:
             del self.files[tree_id, partition]
             self.ranges.pop((tree_id, partition), None)
 
@@ -106,7 +115,11 @@ class State:
         kept = [part for part in tree[3] if part[0] != partition]
         if len(kept) == len(tree[3]):
             raise ValueError(f"tree {tree_id} has no partition {partition}")
-        tree[3] = sorted(kept + parts, key=lambda part: part[1])
+        if any((tree_id, new) in self.files for new, _lower in parts):
+            raise ValueError(f"tree {tree_id} has partition {parts} already")
+        cut = sorted(kept + parts, key=lambda part: part[1])
+        rules.check({"tree": [*tree[:3], cut]})
+        tree[3] = cut
         ranges = self.ranges.pop((tree_id, partition), None)
         del self.files[tree_id, partition]
         for new, _lower in parts:

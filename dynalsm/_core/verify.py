@@ -20,7 +20,7 @@ from typing import Any
 
 from dynalsm import errors
 from dynalsm._core import _testing as tables
-from dynalsm._core import files, wal
+from dynalsm._core import names, wal
 from dynalsm._core.manifest import CURRENT, Manifest
 from dynalsm._core.recovery import log_path, table_file
 from dynalsm._core.state import FILE, FILE_BYTES, LEVEL, PARTITION, TREE, UNIQUE_ID, State
@@ -203,9 +203,7 @@ def _edits(directory: str) -> list[dict[str, Any]]:
 
 def log_numbers(directory: str, state: State) -> list[int]:
     """The logs that may hold something that is in no table, oldest first."""
-    names = files.list_directory(os.path.join(directory, "wal"))
-    numbers = sorted(int(name[:-4]) for name in names if name.endswith(".wal"))
-    return [number for number in numbers if number >= state.log]
+    return names.log_numbers(os.path.join(directory, "wal"), state.log)
 
 
 def check_logs(directory: str, state: State, report: Report) -> list[Problem]:
