@@ -40,7 +40,9 @@ def changed(place: list[Any], value: Any) -> dict[str, Any]:
 
 
 def test_what_the_engine_writes_passes() -> None:
-    state = State.replay([copy.deepcopy(BASE), {"split": [2, 3, [[4, 1 << 63], [5, 3 << 62]]]}], "p")
+    state = State.replay(
+        [copy.deepcopy(BASE), {"split": [2, 3, [[4, 1 << 63], [5, 3 << 62]]]}], "p"
+    )
     assert state.trees[2][3] == [[2, 0], [4, 1 << 63], [5, 3 << 62]]
     assert State.replay([state.base()], "p").base() == state.base()
     rules.check({"a member of later": object()})
@@ -88,7 +90,9 @@ def test_each_member_is_checked(place: list[Any], value: Any, told: str) -> None
 
 
 def test_a_tree_may_take_the_name_of_one_that_was_dropped() -> None:
-    state = State.replay([copy.deepcopy(BASE), {"untree": 1}, {"tree": [3, "raw", False, [[4, 0]]]}], "p")
+    state = State.replay(
+        [copy.deepcopy(BASE), {"untree": 1}, {"tree": [3, "raw", False, [[4, 0]]]}], "p"
+    )
     assert [tree[1] for tree in state.trees.values()] == ["cut", "raw"]
 
 
