@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import sys
 import time
 from typing import Annotated, Any
+from urllib.parse import unquote
 
 import typer
 
@@ -67,14 +69,20 @@ def _look(path: str) -> tuple[dict[str, Any], dict[str, Any]]:
 def _metrics(url: str) -> dict[str, Any]:
     """Return a server's metrics by name, counters and gauges only. Raises: ValueError, OSError."""
     from urllib.error import HTTPError, URLError
-    from urllib.request import urlopen
+    from urllib.request import Request, urlopen
 
     if not url.startswith(("http://", "https://")):
         raise ValueError(f"{url} is no server of ours; stats needs a directory or http://host:port")
+    url, headers = _without_key(url)
     try:
-        with urlopen(f"{url.rstrip('/')}/metrics", timeout=10) as reply:
+        request = Request(f"{url.rstrip('/')}/metrics", headers=headers)
+        with urlopen(request, timeout=10) as reply:
             text = reply.read().decode()
     except HTTPError as problem:
+        if problem.code in (401, 403):
+            raise ValueError(
+                f"{url} asks for a key that may see all tables: stats http://id:secret@host:port"
+            ) from None
         raise ValueError(
             f"{url} offers no metrics ({problem.code}): start it with dynalsm serve --metrics"
         ) from None
@@ -87,6 +95,21 @@ def _metrics(url: str) -> dict[str, Any]:
             number = float(value)
             figures[name] = int(number) if number.is_integer() else number
     return figures
+
+
+def _without_key(url: str) -> tuple[str, dict[str, str]]:
+    """Split an address into one without a key, and the header for the key that stood in it.
+
+    Only a key that was written for this server is sent to it: those of the environment are
+    AWS's, and Basic authorization would show the secret to whoever answers.
+    """
+    scheme, _, rest = url.partition("://")
+    place, slash, path = rest.partition("/")
+    key, at, host = place.rpartition("@")
+    if not at:
+        return url, {}
+    text = base64.b64encode(unquote(key).encode()).decode()
+    return f"{scheme}://{host}{slash}{path}", {"Authorization": f"Basic {text}"}
 
 
 def _tree_grid(trees: dict[str, Any]) -> Any:

@@ -104,7 +104,7 @@ def _export_directory(path: str, table: str, directory: Path, kind: str, at: str
         handle = database.catalog.get(table)
         if handle is None:
             raise ValueError(f"there is no table {table}")
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         bucket = Bucket(str(directory.resolve()))
         with bar("exporting", database.Table(table).item_count) as tell:
             try:

@@ -20,6 +20,7 @@ from typing import IO, Any, cast
 
 from dynalsm.cli import output
 from dynalsm.cli.parsing import objects_of_lines
+from dynalsm.model.buckets import private
 
 Item = dict[str, Any]
 Found = tuple[str, Item, float]  # where it stands, the item, how far the file has been read
@@ -140,14 +141,18 @@ def from_arrow(value: Any) -> Any:
 
 @contextmanager
 def written(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for writing, gzip when its name ends so, - for stdout; whole or not at all."""
+    """Open a file for writing, gzip when its name ends so, - for stdout; whole or not at all.
+
+    The file is for its owner alone, like the database that it comes from.
+    """
     if str(path) == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
     beside = path.with_name(f".{path.name}.part")
     try:
-        with beside.open("wb") as raw:
+        beside.unlink(missing_ok=True)  # one that a killed run left may have another mode
+        with open(beside, "xb", opener=private) as raw:
             if path.suffix == ".gz":
                 with gzip.open(raw, "wb") as packed:
                     yield cast("IO[bytes]", packed)

@@ -29,13 +29,27 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="Listen beyond this machine without checking signatures.",
     )
+    add(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="A further host name of this server, where no keys are set; may hold *.",
+    )
+    add(
+        "--allow-origin",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help="A site whose pages may use this server, where no keys are set; * for all of them.",
+    )
     add("--tls-cert", type=Path, help="PEM certificate, for https.")
     add("--tls-key", type=Path, help="PEM private key, for https.")
     add(
         "--metrics",
         action=argparse.BooleanOptionalAction,
-        default=None,
-        help="Offer GET /metrics; by default where no keys are set.",
+        default=True,
+        help="Offer GET /metrics, which asks for a key where keys are set (on by default).",
     )
     add(
         "--console",
@@ -124,8 +138,10 @@ def serve(options: argparse.Namespace) -> None:
             verifier=verifier,
             allow_anonymous=options.allow_anonymous,
             tls=tls,
-            has_metrics=options.metrics if options.metrics is not None else verifier is None,
+            has_metrics=options.metrics,
             has_console=options.console,
+            allow_hosts=options.allow_host,
+            allow_origins=options.allow_origin,
             on_ready=lambda url: print(
                 f"dynalsm serves {options.path} at {url} (Ctrl-C stops)", flush=True
             ),

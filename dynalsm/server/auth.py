@@ -9,11 +9,16 @@ Thread safety: a Verifier may be shared; its cache of signing keys is only ever 
 
 from __future__ import annotations
 
+import base64
+import binascii
 import fnmatch
 import hashlib
 import hmac
 import json
+import logging
+import os
 import re
+import stat
 import time
 import urllib.parse
 from collections.abc import Callable, Iterable
@@ -28,6 +33,8 @@ from dynalsm.api import shapes
 
 if TYPE_CHECKING:
     from dynalsm.server.wire import Request
+
+log = logging.getLogger("dynalsm.server")
 
 ALGORITHM = b"AWS4-HMAC-SHA256"
 CLOCK_SKEW_SECONDS = 15 * 60
@@ -60,11 +67,17 @@ class AccessKey:
     secret: str
     read_only: bool = False
     tables: tuple[str, ...] = ("*",)
+    metrics: bool | None = None  # None: with the right to every table
 
     @property
     def is_limited(self) -> bool:
         """Whether the key may not touch every table."""
         return "*" not in self.tables
+
+    @property
+    def may_see_metrics(self) -> bool:
+        """Whether the key may read /metrics, where the names and sizes of all tables stand."""
+        return not self.is_limited if self.metrics is None else self.metrics
 
     def may_touch(self, table: str) -> bool:
         """Say whether a table is among those of the key."""
@@ -74,16 +87,20 @@ class AccessKey:
 def load_keys(path: Path) -> list[AccessKey]:
     """Read keys from a JSON file. Raises: ValueError that says what is wrong with it.
 
-    {"keys": [{"id": "AKID", "secret": "...", "read_only": false, "tables": ["Music", "Log*"]}]}
+    {"keys": [{"id": "AKID", "secret": "...", "read_only": false, "tables": ["Music", "Log*"],
+               "metrics": true}]}
     """
     try:
-        entries = json.loads(path.read_text())["keys"]
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            entries = json.load(file)["keys"]
         keys = [
             AccessKey(
-                entry["id"],
-                entry["secret"],
+                _text(entry, "id"),
+                _text(entry, "secret"),
                 bool(entry.get("read_only", False)),
                 tuple(entry.get("tables", ("*",))),
+                None if entry.get("metrics") is None else bool(entry["metrics"]),
             )
             for entry in entries
         ]
@@ -96,7 +113,26 @@ def load_keys(path: Path) -> list[AccessKey]:
         ) from problem
     if not keys:
         raise ValueError(f"{path} has no keys")
+    _check_mode(path, mode)
     return keys
+
+
+def _text(entry: dict[str, Any], name: str) -> str:
+    value = entry[name]
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{name!r} must be a text of at least one character")
+    return value
+
+
+def _check_mode(path: Path, mode: int) -> None:
+    """Refuse keys that others than the owner can replace, and warn of keys that all can read.
+
+    In containers secrets often lie open, where there is nobody else to read them.
+    """
+    if mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise ValueError(f"{path} can be changed by others than its owner: chmod 600 {path}")
+    if mode & stat.S_IROTH:
+        log.warning("%s can be read by every user of this machine: chmod 600 %s", path, path)
 
 
 class Verifier:
@@ -126,6 +162,21 @@ class Verifier:
                 "documentation for details."
             )
         return key
+
+    def basic(self, request: Request) -> AccessKey | None:
+        """Return the key whose id and secret stand in the request; None where none does."""
+        kind, _, text = request.headers.get(b"authorization", b"").partition(b" ")
+        if kind.lower() != b"basic":
+            return None
+        try:
+            key_id, _, secret = base64.b64decode(text.strip(), validate=True).partition(b":")
+        except binascii.Error:
+            return None
+        key = self._keys.get(key_id.decode("utf-8", "replace"))
+        # Compared for unknown ids as well, so that the time says nothing about them.
+        expected = key.secret if key is not None else ""
+        is_right = hmac.compare_digest(secret, expected.encode())
+        return key if is_right else None
 
     def read_fields(self, request: Request) -> dict[str, str]:
         """Return the parts of the signature. Raises: it is missing, incomplete or not of now.

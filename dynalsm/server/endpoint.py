@@ -31,6 +31,7 @@ from dynalsm.server.wire import Job, Reply, Request, Service
 if TYPE_CHECKING:
     from dynalsm.database import Database
     from dynalsm.server.auth import Verifier
+    from dynalsm.server.gate import Gate
 
 log = logging.getLogger("dynalsm.server")
 
@@ -270,11 +271,12 @@ class Server:
         verifier: Verifier | None = None,
         has_metrics: bool = True,
         has_console: bool = False,
+        gate: Gate | None = None,
     ) -> None:
         self.database = database
         self._metrics = Metrics(database) if has_metrics or has_console else None
         page = console.Console(database, verifier, self._metrics) if has_console else None
-        self.service = Service(database, verifier, self._metrics, page, has_metrics)
+        self.service = Service(database, verifier, self._metrics, page, has_metrics, gate)
         self.loop = asyncio.get_running_loop()
         self.connections: set[Connection] = set()
         self.is_stopping = False

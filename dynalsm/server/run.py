@@ -13,10 +13,11 @@ import signal
 import ssl
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dynalsm import errors
+from dynalsm.server.gate import Gate
 
 if TYPE_CHECKING:
     from dynalsm.database import Database
@@ -74,14 +75,19 @@ def serve(
     tls: ssl.SSLContext | None = None,
     has_metrics: bool = True,
     has_console: bool | None = None,
+    allow_hosts: Sequence[str] = (),
+    allow_origins: Sequence[str] = (),
     on_ready: Callable[[str], None] | None = None,
 ) -> None:
     """Serve until SIGTERM, SIGINT or SIGHUP; on_ready gets the URL. Raises: ServeError.
 
     has_console: None offers the console where only this machine can reach it.
+    allow_hosts, allow_origins: names of this server and sites whose pages may use it, beyond
+    those of this machine; they count where there are no keys (server/gate.py).
     """
     check_host(host, verifier, allow_anonymous)
     pages = (has_metrics, is_loopback(host) if has_console is None else has_console)
+    gate = Gate([host, *allow_hosts], allow_origins)
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
 
     async def run() -> None:
@@ -91,7 +97,7 @@ def serve(
             # nohup asks for SIGHUP to be ignored, and means it.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 loop.add_signal_handler(number, stopped.set)
-        server, url = await _start(database, host, port, verifier, tls, pages)
+        server, url = await _start(database, host, port, verifier, tls, pages, gate)
         if on_ready is not None:
             on_ready(url)
         await stopped.wait()
@@ -120,10 +126,13 @@ class ServerThread:
         tls: ssl.SSLContext | None = None,
         has_metrics: bool = True,
         has_console: bool | None = None,
+        allow_hosts: Sequence[str] = (),
+        allow_origins: Sequence[str] = (),
     ) -> None:
         check_host(host, verifier, allow_anonymous)
         pages = (has_metrics, is_loopback(host) if has_console is None else has_console)
-        self._arguments = (database, host, port, verifier, tls, pages)
+        gate = Gate([host, *allow_hosts], allow_origins)
+        self._arguments = (database, host, port, verifier, tls, pages, gate)
         self._ready = threading.Event()
         self._problem: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -175,6 +184,7 @@ async def _start(
     verifier: Verifier | None,
     tls: ssl.SSLContext | None,
     pages: tuple[bool, bool],  # whether there are metrics, and the console
+    gate: Gate,
 ) -> tuple[Server, str]:
     try:
         from dynalsm.server.endpoint import Server
@@ -183,7 +193,7 @@ async def _start(
             f"the server needs {problem.name}: pip install 'dynalsm[server]'"
         ) from problem
 
-    server = Server(database, verifier, *pages)
+    server = Server(database, verifier, *pages, gate)
     try:
         address, bound = await server.start(host, port, tls)
     except OSError as problem:

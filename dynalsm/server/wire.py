@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from dynalsm.database import Database
     from dynalsm.server.auth import AccessKey, Verifier
     from dynalsm.server.console import Console
+    from dynalsm.server.gate import Gate
     from dynalsm.server.metrics import Metrics
 
 log = logging.getLogger("dynalsm.server")
@@ -50,13 +51,16 @@ TARGETS: dict[bytes, str] = {
     _SERVICE_TARGETS[shapes.service_of(name)] + name.encode(): name for name in OPERATIONS
 }
 METRICS_PATH = b"/metrics"
+CONSOLE_PATH = b"/_console"
 METRICS_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
+METRICS_CHALLENGE = (b"WWW-Authenticate", b'Basic realm="dynalsm metrics"')
 UNKNOWN_PAGE = b"<UnknownOperationException/>\n"
 STATUS_TEXT = {
     200: b"OK",
     304: b"Not Modified",
     308: b"Permanent Redirect",
     400: b"Bad Request",
+    401: b"Unauthorized",
     403: b"Forbidden",
     404: b"Not Found",
     405: b"Method Not Allowed",
@@ -119,12 +123,18 @@ class Service:
         metrics: Metrics | None = None,
         console: Console | None = None,
         has_metrics_page: bool = True,
+        gate: Gate | None = None,
     ) -> None:
+        """gate: what pages of other sites meet where there are no keys; a strict one for None."""
+        from dynalsm.server.gate import Gate
+
         self.database = database
         self.verifier = verifier
         self.metrics = metrics
         self.console = console
         self.has_metrics_page = has_metrics_page
+        # A page cannot sign: with keys, pages of any site may try, as on AWS.
+        self._gate = None if verifier is not None else gate or Gate()
         self._call = database.call
         region = database.settings.region
         self._health = Reply(
@@ -185,6 +195,8 @@ class Service:
         operation = TARGETS.get(request.headers.get(b"x-amz-target", b""))
         if operation is None:
             raise errors.UnknownOperationException()
+        if self._gate is not None:
+            self._gate.check(request)
         if self.verifier is not None:
             key = self.verifier.verify(request)
             self._authorize(key, operation, parameters)
@@ -204,9 +216,13 @@ class Service:
 
     def _page(self, request: Request) -> Reply | None:
         """Answer what is no operation; None for an operation with more than a plain path."""
-        if self.console is not None and (page := self.console.answer(request)) is not None:
-            return page
         path = path_of(request.url)
+        if self.console is not None and path.startswith(CONSOLE_PATH):
+            # What pages of other sites may ask is the console's own business.
+            if (page := self._refusal(request, is_page=True)) is not None:
+                return page
+            if (page := self.console.answer(request)) is not None:
+                return page
         if request.method == b"OPTIONS" and b"origin" in request.headers:
             return Reply(200, b"", b"text/plain", preflight_headers(request.headers))
         if request.method == b"POST":
@@ -218,7 +234,7 @@ class Service:
             return self._health
         metrics = self.metrics if self.has_metrics_page else None
         if request.method == b"GET" and path == METRICS_PATH and metrics is not None:
-            return self._metrics_page(metrics)
+            return self._refusal(request) or self._metrics_page(metrics, request)
         return Reply(404, UNKNOWN_PAGE, b"application/xml")
 
     def _forged_page(self, verifier: Verifier, request: Request) -> Reply:
@@ -229,12 +245,34 @@ class Service:
             return error_reply(error)
         return Reply(404, UNKNOWN_PAGE, b"application/xml")
 
-    def _metrics_page(self, metrics: Metrics) -> Reply:
+    def _refusal(self, request: Request, is_page: bool = False) -> Reply | None:
+        """Return the answer to a page of another site; None where it may ask."""
+        gate = self._gate
         try:
-            return Reply(200, metrics.render(), METRICS_TYPE, has_checksum=False)
+            if gate is not None:
+                (gate.check_host if is_page else gate.check)(request)
+        except errors.AccessDeniedException as error:
+            return error_reply(error)
+        return None
+
+    def _metrics_page(self, metrics: Metrics, request: Request) -> Reply:
+        """Answer GET /metrics; where keys are set, to a key that may see all tables.
+
+        Prometheus does not sign what it scrapes: the key comes as HTTP's Basic authorization.
+        """
+        if self.verifier is not None:
+            key = self.verifier.basic(request)
+            if key is None:
+                return plain(
+                    401, "metrics need a key: its id as user, its secret as password",
+                    METRICS_CHALLENGE,
+                )  # fmt: skip
+            if not key.may_see_metrics:
+                return plain(403, "this key may not read metrics, which show all tables")
+        try:
+            return Reply(200, metrics.render(), METRICS_TYPE, [], False, False)
         except ModuleNotFoundError as problem:
-            text = f"metrics need {problem.name}: pip install 'dynalsm[server]'\n"
-            return Reply(503, text.encode(), b"text/plain")
+            return plain(503, f"metrics need {problem.name}: pip install 'dynalsm[server]'")
 
 
 def reply_type(value: bytes) -> bytes | None:
@@ -397,6 +435,11 @@ def failure_reply(operation: str, error: Exception) -> Reply:
     elif known is None:
         log.error("%s failed", operation, exc_info=error, extra={"operation": operation})
     return error_reply(known or errors.InternalServerError("Internal server error"))
+
+
+def plain(status: int, text: str, *headers: tuple[bytes, bytes]) -> Reply:
+    """Return a line for people, which no script of another origin may read."""
+    return Reply(status, text.encode() + b"\n", b"text/plain", list(headers), False, False)
 
 
 def too_large() -> Reply:

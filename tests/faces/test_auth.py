@@ -233,18 +233,65 @@ def test_a_member_that_the_operation_ignores_opens_no_door() -> None:
 
 
 def test_load_keys(tmp_path: Path) -> None:
-    path = tmp_path / "keys.json"
-    path.write_text(
-        json.dumps({"keys": [{"id": "A", "secret": "s", "read_only": True, "tables": ["T"]}]})
+    path = key_file(
+        tmp_path,
+        json.dumps({"keys": [{"id": "A", "secret": "s", "read_only": True, "tables": ["T"]}]}),
     )
     assert load_keys(path) == [AccessKey("A", "s", True, ("T",))]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"keys": [{}]}', '{"keys": []}'])
-def test_a_bad_key_file_says_so(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "keys.json"
+def key_file(place: Path, text: str, mode: int = 0o600) -> Path:
+    path = place / "keys.json"
     path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "[]", "{}", '{"keys": [{}]}', '{"keys": []}',
+        '{"keys": [{"id": "A", "secret": ""}]}', '{"keys": [{"id": 1, "secret": "s"}]}',
+    ],
+)  # fmt: skip
+def test_a_bad_key_file_says_so(tmp_path: Path, text: str) -> None:
+    path = key_file(tmp_path, text)
     with pytest.raises(ValueError, match=r"keys\.json"):
         load_keys(path)
     with pytest.raises(ValueError, match="cannot read"):
         load_keys(tmp_path / "missing.json")
+
+
+@pytest.mark.parametrize("mode", [0o602, 0o620, 0o666])
+def test_a_key_file_that_others_can_change_is_refused(tmp_path: Path, mode: int) -> None:
+    text = json.dumps({"keys": [{"id": "A", "secret": "s"}]})
+    with pytest.raises(ValueError, match=r"can be changed by others.*chmod 600 .*keys\.json"):
+        load_keys(key_file(tmp_path, text, mode))
+
+
+@pytest.mark.parametrize(
+    ("mode", "warns"),
+    [(0o600, False), (0o400, False), (0o640, False), (0o644, True), (0o604, True)],
+)
+def test_a_key_file_that_all_can_read_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: int, warns: bool
+) -> None:
+    text = json.dumps({"keys": [{"id": "A", "secret": "s"}]})
+    assert load_keys(key_file(tmp_path, text, mode))
+    assert ("can be read by every user" in caplog.text) is warns
+
+
+@pytest.mark.parametrize(
+    ("entry", "may"),
+    [
+        ({}, True),
+        ({"read_only": True}, True),
+        ({"tables": ["Music"]}, False),
+        ({"tables": [], "metrics": True}, True),
+        ({"metrics": False}, False),
+    ],
+)
+def test_who_may_see_metrics(tmp_path: Path, entry: dict[str, Any], may: bool) -> None:
+    text = json.dumps({"keys": [{"id": "A", "secret": "s", **entry}]})
+    [key] = load_keys(key_file(tmp_path, text))
+    assert key.may_see_metrics is may

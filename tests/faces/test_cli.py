@@ -155,6 +155,21 @@ def test_stats_of_a_running_server_and_again_and_again(path: Path) -> None:
     assert "offers no metrics (404): start it with dynalsm serve --metrics" in refused.stderr
 
 
+def test_stats_of_a_server_with_keys(path: Path, tmp_path: Path) -> None:
+    """The key stands in the address: one of the environment is not meant for this server."""
+    keys = tmp_path / "keys.json"
+    keys.write_text(json.dumps({"keys": [{"id": "WATCH", "secret": "a/b:c@d", "tables": ["*"]}]}))
+    keys.chmod(0o600)
+    with ServeProcess(path, "--auth", str(keys)) as server:
+        refused = run_cli("stats", server.url)
+        place = server.url.replace("http://", "http://WATCH:a%2Fb%3Ac%40d@")
+        found = run_cli("stats", place, "--json")
+    assert refused.returncode == 1
+    assert "stats http://id:secret@host:port" in refused.stderr
+    assert found.returncode == 0, found.stderr
+    assert json.loads(found.stdout)["dynalsm_engine_last_seqno"] > 0
+
+
 def test_tables_beside_a_writer_counts_what_is_there(path: Path) -> None:
     with dynalsm.open(path) as database:
         fill(database.Table("Music"), 3, "Another")

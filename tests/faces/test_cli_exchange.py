@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import stat
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -55,6 +57,27 @@ def path(tmp_path: Path) -> Path:
 
 def done(*arguments: str | Path, code: int = 0) -> None:
     assert run([str(argument) for argument in arguments]) == code
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "jsonl.gz", "parquet", "json", "ion"])
+def test_exports_are_for_their_owner_alone(path: Path, tmp_path: Path, kind: str) -> None:
+    """Whatever the umask, and whatever an earlier or a killed run left."""
+    if kind == "parquet":
+        pytest.importorskip("pyarrow")
+    target = tmp_path / f"out.{kind}" if kind not in ("json", "ion") else tmp_path / "out"
+    if target.suffix:
+        for left in (target, target.with_name(f".{target.name}.part")):
+            left.write_text("left")
+            left.chmod(0o644)
+    before = os.umask(0)
+    try:
+        done("export", path, "Things", target, *(() if target.suffix else ("--format", kind)))
+    finally:
+        os.umask(before)
+    made = [target, *target.rglob("*")] if target.is_dir() else [target]
+    for each in made:
+        wanted = 0o700 if each.is_dir() else 0o600
+        assert stat.S_IMODE(each.stat().st_mode) == wanted, each
 
 
 def items(path: Path, name: str) -> list[dict[str, Any]]:

@@ -115,6 +115,7 @@ def test_signatures_are_checked_against_the_key_file(tmp_path: Path) -> None:
         {"id": "READER", "secret": "r", "read_only": True, "tables": ["Music"]},
     ]
     keys.write_text(json.dumps({"keys": entries}))
+    keys.chmod(0o600)
     with ServeProcess(tmp_path / "shop.db", "--auth", str(keys)) as server:
         fill(resource(server.url, "WRITER", "w").create_table(**MUSIC), 2)
         reader = resource(server.url, "READER", "r").Table("Music")

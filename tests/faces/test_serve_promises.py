@@ -143,6 +143,7 @@ def test_rights_of_keys(tmp_path: Path) -> None:
         {"id": "READ", "secret": "r", "read_only": True},
     ]
     keys.write_text(json.dumps({"keys": entries}))
+    keys.chmod(0o600)
     with ServeProcess(tmp_path / "shop.db", "--auth", str(keys)) as server:
 
         def client(key: str, secret: str) -> Any:
