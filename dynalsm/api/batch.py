@@ -86,7 +86,7 @@ def _prepare_reads(tables: Mapping[str, Any], form: Form, settings: Settings) ->
     for name, part in tables.items():
         read = _TableRead(name, part)
         older = parameters.attributes_to_get(part)
-        read.projection = BATCH_GET.bind(part, form, wording).projection or older
+        read.projection = BATCH_GET.bind(part, form, settings).projection or older
         count += len(part["Keys"])
         _take_keys(read, form)
         if count > settings.limit_batch_get_keys:

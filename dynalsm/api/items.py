@@ -20,6 +20,7 @@ from dynalsm.expressions.evaluate import type_tag
 from dynalsm.model import ttl
 from dynalsm.model.capacity import Tally, read_units
 from dynalsm.model.catalog import TableHandle
+from dynalsm.model.settings import Settings
 from dynalsm.model.throttle import READ, WRITE
 from dynalsm.model.writes import Delete, Put, StaleHandle, Update, Write
 from dynalsm.values import Form
@@ -46,7 +47,7 @@ def get_item(database: Any, request: Request, form: Form) -> Reply:
         GET.check_mixing(request, wording)
         key_item = form.encode_item(request["Key"])
         projection = parameters.attributes_to_get(request)
-        bound = GET.bind(request, form, wording)
+        bound = GET.bind(request, form, database.settings)
         projection = bound.projection or projection
     else:
         key_item = form.encode_item(request["Key"])
@@ -86,7 +87,7 @@ def put_item(database: Any, request: Request, form: Form) -> Reply:
     item = form.encode_item(request["Item"])
     _check_return_values("PutItem", request, wording)
     check_item_size(item, settings.limit_item_bytes)
-    condition = _condition(PUT, request, form, wording) if has_expressions else None
+    condition = _condition(PUT, request, form, settings) if has_expressions else None
     while True:
         handle = data_table(database, request["TableName"])
         write = Put(handle, handle.keys.encode(item), item, condition)
@@ -99,7 +100,7 @@ def put_item(database: Any, request: Request, form: Form) -> Reply:
             continue
     database.finish(seqno)
     if condition is not None:
-        write_plans.keep(PUT, request, form, wording, handle)
+        write_plans.keep(PUT, request, form, settings, handle)
     return replies.of_write(request, form, write)
 
 
@@ -112,7 +113,7 @@ def delete_item(database: Any, request: Request, form: Form) -> Reply:
         DELETE.check_mixing(request, wording)
     key_item = form.encode_item(request["Key"])
     _check_return_values("DeleteItem", request, wording)
-    condition = _condition(DELETE, request, form, wording) if has_expressions else None
+    condition = _condition(DELETE, request, form, database.settings) if has_expressions else None
     while True:
         handle = data_table(database, request["TableName"])
         write = Delete(handle, handle.keys.encode_key(key_item), condition)
@@ -124,7 +125,7 @@ def delete_item(database: Any, request: Request, form: Form) -> Reply:
         except StaleHandle:
             continue
     database.finish(seqno)
-    write_plans.keep(DELETE, request, form, wording, handle)
+    write_plans.keep(DELETE, request, form, database.settings, handle)
     return replies.of_write(request, form, write)
 
 
@@ -136,7 +137,7 @@ def update_item(database: Any, request: Request, form: Form) -> Reply:
     key_item = form.encode_item(request["Key"])
     update = parameters.attribute_updates(request, form)
     condition = parameters.expected(request, form)
-    bound = UPDATE.bind(request, form, wording)
+    bound = UPDATE.bind(request, form, database.settings)
     update = bound.update or update
     condition = bound.condition or condition
     while True:
@@ -152,7 +153,7 @@ def update_item(database: Any, request: Request, form: Form) -> Reply:
         except StaleHandle:
             continue
     database.finish(seqno)
-    write_plans.keep(UPDATE, request, form, wording, handle)
+    write_plans.keep(UPDATE, request, form, database.settings, handle)
     return replies.of_write(request, form, write)
 
 
@@ -182,9 +183,9 @@ def check_item_size(item: bytes, limit_bytes: int) -> None:
         raise refusals.refuse(refusals.ITEM_TOO_LARGE)
 
 
-def _condition(kind: Parameters, request: Request, form: Form, wording: str) -> Any:
+def _condition(kind: Parameters, request: Request, form: Form, settings: Settings) -> Any:
     older = parameters.expected(request, form)
-    return kind.bind(request, form, wording).condition or older
+    return kind.bind(request, form, settings).condition or older
 
 
 def check_key_paths(handle: TableHandle, paths: Any) -> None:

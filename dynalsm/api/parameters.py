@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from dynalsm import errors
 from dynalsm.api.refusals import expression_value_text, refuse_worded
 from dynalsm.expressions import (
     ExpressionError,
@@ -30,10 +31,13 @@ from dynalsm.expressions import (
     check_placeholder_keys,
 )
 from dynalsm.expressions.error import KEY
-from dynalsm.values import Form, ValueProblem, decode_value
+from dynalsm.model.settings import Settings
+from dynalsm.values import Form, ValueProblem, decode_value, value_size
 
 NAMES: Final = "ExpressionAttributeNames"
 VALUES: Final = "ExpressionAttributeValues"
+# How much larger a value may count than its encoding: a null in a list is 1 byte and counts 2.
+SIZE_FACTOR: Final = 4
 # Older members that carry no condition of their own.
 _OPERATOR: Final = "ConditionalOperator"
 
@@ -119,10 +123,10 @@ class Parameters:
                 text += f": {' and '.join(self._valued)} {verb} null"
             raise refuse_worded(self.operation, wording, text)
 
-    def bind(self, request: Request, form: Form, wording: str) -> Bound:
+    def bind(self, request: Request, form: Form, settings: Settings) -> Bound:
         """Bind the expressions. Raises: ExpressionError, ValidationException."""
         get = request.get
-        placeholders = self.placeholders(request, form, wording)
+        placeholders = self.placeholders(request, form, settings)
         bound = Bound()
         no_key: ExpressionError | None = None
         for member, binder, attribute in self._binders:
@@ -141,15 +145,39 @@ class Parameters:
             raise no_key
         return bound
 
-    def placeholders(self, request: Request, form: Form, wording: str) -> Placeholders:
+    def placeholders(self, request: Request, form: Form, settings: Settings) -> Placeholders:
         """Return the names and values of a request, checked in themselves."""
         names, given = request.get(NAMES), request.get(VALUES)
+        limit_bytes = settings.limit_substitution_bytes
         if given is None:
-            return Placeholders(names)
+            placeholders = Placeholders(names)
+            if names is not None:
+                self._check_sizes(names, {}, limit_bytes)
+            return placeholders
         check_placeholder_keys(names, given)
-        encoded = self._encoded(given, form, wording)
+        encoded = self._encoded(given, form, settings.wording)
+        self._check_sizes(names or {}, encoded, limit_bytes)
         internal = {name: decode_value(value) for name, value in encoded.items()}
         return Placeholders(names, internal, encoded)
+
+    def _check_sizes(
+        self, names: Mapping[str, str], values: Mapping[str, bytes], limit_bytes: int
+    ) -> None:
+        """Refuse substitutions over 2 MB; texts as DynamoDB Local has them."""
+        # Nearly always it is beyond doubt: a character has 4 bytes at the most, and the size that
+        # counts is at most four times that of the encoded value.
+        rough = sum(map(len, names)) + sum(map(len, names.values()))
+        rough += sum(map(len, values)) + sum(map(len, values.values()))
+        if rough * SIZE_FACTOR <= limit_bytes:
+            return
+        of_names = sum(map(size_of_text, names)) + sum(map(size_of_text, names.values()))
+        of_values = sum(map(size_of_text, values)) + sum(map(value_size, values.values()))
+        for what, size_bytes in ((NAMES, of_names), (VALUES, of_values)):
+            if size_bytes > limit_bytes:
+                raise errors.ValidationException(f"{what} exceeds max size")
+        if of_names + of_values > limit_bytes:
+            text = f"Combined size of {NAMES} and {VALUES} exceeds max size"
+            raise errors.ValidationException(text)
 
     def _encoded(self, given: Request, form: Form, wording: str) -> dict[str, bytes]:
         encode = form.encode_value
@@ -218,6 +246,11 @@ def attributes_to_get(request: Request) -> Any:
     """Return the projection in AttributesToGet, or None."""
     names = request.get("AttributesToGet")
     return None if names is None else bind_attributes_to_get(names)
+
+
+def size_of_text(text: str) -> int:
+    """Return the bytes of a text in UTF-8."""
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def first_nested(paths: Any) -> dict[str, None]:

@@ -18,6 +18,10 @@ from dynalsm.values.codec cimport Node, compare_bytes, read_node
 
 from dynalsm.expressions.evaluate import TYPE_TAGS
 
+cdef enum:
+    # Values of this size count at most four times as much; with names it is below 2 MB.
+    LARGE_BYTES = 480 * 1024
+
 cdef tuple TAG_NAMES = ("", "S", "N", "B", "BOOL", "NULL", "L", "M", "SS", "NS", "BS")
 
 
@@ -50,6 +54,7 @@ cdef class PlanValues:
         cdef bytes value
         cdef PyObject* found
         cdef int i
+        cdef Py_ssize_t size = 0
         cdef int low
         cdef int high
         if PyDict_Size(given) != self.count:
@@ -68,6 +73,9 @@ cdef class PlanValues:
             if self.is_filled[i] and nodes[i].size == 0:
                 return None
             values.append(value)
+            size += PyBytes_GET_SIZE(value)
+        if size > LARGE_BYTES:
+            return None          # perhaps over the limit of all substitutions
         for low, high in self.ranges:
             if nodes[low].tag != nodes[high].tag or compare_bytes(
                 nodes[low].body, nodes[low].size, nodes[high].body, nodes[high].size

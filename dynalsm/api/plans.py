@@ -27,6 +27,7 @@ _MEMBERS: Final = frozenset(
     "ExpressionAttributeValues Limit ScanIndexForward ConsistentRead".split()
 )
 MAX_VALUES: Final = 32
+NAMES_MAX_CHARACTERS: Final = 16_384
 MAX_PLANS: Final = 256  # of a handle; then they are made anew
 
 _TYPES: Final[dict[type, tuple[str, ...]]] = {
@@ -47,8 +48,19 @@ def is_missing(request: Mapping[str, Any], handle: TableHandle) -> bool:
         return False
     if not 0 < len(request.get("ExpressionAttributeValues") or ()) <= MAX_VALUES:
         return False
+    if has_long_names(request):
+        return False
     key = straight.plan_key(request)
     return key is not None and key not in handle.plans
+
+
+def has_long_names(request: Mapping[str, Any]) -> bool:
+    """Return whether names take room of the 2 MB that names and values have together.
+
+    The straight way counts values only, and stays far enough from the limit for other names.
+    """
+    names = request.get("ExpressionAttributeNames") or {}
+    return sum(map(len, names.values())) > NAMES_MAX_CHARACTERS
 
 
 def keep(

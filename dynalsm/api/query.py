@@ -25,6 +25,7 @@ from dynalsm.model.keys import KeyProblem, segment_of
 from dynalsm.model.pages import Page, read_page
 from dynalsm.model.reads import after
 from dynalsm.model.schema import CREATING, DELETING
+from dynalsm.model.settings import Settings
 from dynalsm.model.throttle import READ
 from dynalsm.values import Form, ValueProblem
 from dynalsm.values.forms import ENCODED
@@ -121,8 +122,7 @@ class _Read:
 @operation("Query", straight.query)
 def query(database: Any, request: Request, form: Form) -> Reply:
     """Read one page of one partition, in sort-key order."""
-    wording = database.settings.wording
-    bound, start = _prepare(QUERY, "QueryFilter", request, form, wording)
+    bound, start = _prepare(QUERY, "QueryFilter", request, form, database.settings)
     read = _Read(database, request, bound)
     hash_names, range_names = _key_names(read)
     if start is not None:
@@ -142,7 +142,7 @@ def query(database: Any, request: Request, form: Form) -> Reply:
     if condition is not None:
         check_key_paths(read.handle, condition.paths)
     if not read.fetches and plans.is_missing(request, read.handle):
-        placeholders = QUERY.placeholders(request, form, wording)
+        placeholders = QUERY.placeholders(request, form, database.settings)
         plans.keep(request, placeholders, read.handle, read.index, is_single=read.is_single)
     return _reply(database, request, form, read)
 
@@ -150,8 +150,7 @@ def query(database: Any, request: Request, form: Form) -> Reply:
 @operation("Scan")
 def scan(database: Any, request: Request, form: Form) -> Reply:
     """Read one page of a whole table or index, or of one segment of it."""
-    wording = database.settings.wording
-    bound, start = _prepare(SCAN, "ScanFilter", request, form, wording)
+    bound, start = _prepare(SCAN, "ScanFilter", request, form, database.settings)
     read = _Read(database, request, bound, is_scan=True)
     if start is not None:
         on_table = read.index is None
@@ -176,9 +175,10 @@ def scan(database: Any, request: Request, form: Form) -> Reply:
 
 
 def _prepare(
-    kind: Parameters, filter_member: str, request: Request, form: Form, wording: str
+    kind: Parameters, filter_member: str, request: Request, form: Form, settings: Settings
 ) -> tuple[Bound, bytes | None]:
     """Check and bind; returns the bound parameters and the encoded ExclusiveStartKey."""
+    wording = settings.wording
     kind.check_mixing(request, wording)
     get = request.get
     older_filter = projection = None
@@ -198,7 +198,7 @@ def _prepare(
         raise refuse(refusals.NO_KEY_CONDITION)
     if get("Select") is not None:
         _check_select(request, wording, is_query=kind is QUERY)
-    bound = kind.bind(request, form, wording)
+    bound = kind.bind(request, form, settings)
     if older_filter is not None:
         bound.filter = older_filter
     if projection is not None:

@@ -50,7 +50,7 @@ def search_vectors(database: Any, request: Request, form: Form) -> Reply:
             f"and {limits.VECTOR_MAX_TOP_K} inclusive"
         )
     SEARCH.check_mixing(request, wording)
-    bound = SEARCH.bind(request, form, wording)
+    bound = SEARCH.bind(request, form, database.settings)
     handle = data_table(database, request["TableName"])
     index = _index(handle, request["IndexName"])
     query = _query(index, request["SearchVector"], form)

@@ -74,7 +74,7 @@ class _Action:
             check_item_size(self.encoded, settings.limit_item_bytes)
         else:
             self.encoded = self.form.encode_item(members["Key"])
-        self.bound = parameters.bind(members, self.form, settings.wording)
+        self.bound = parameters.bind(members, self.form, settings)
 
     def tree_key(self, handle: TableHandle) -> bytes:
         """Return the tree key. Raises: KeyProblem."""
@@ -165,10 +165,10 @@ def _run(
     if any(write.is_failed for write in writes):
         members = [action.members for action in actions]
         transactions.cancel_failed(members, writes, form)
-    wording = database.settings.wording
+    settings = database.settings
     for action, write in zip(actions, writes, strict=True):
         parameters = _UPDATE if action.kind == "Update" else _CONDITION
-        write_plans.keep(parameters, action.members, form, wording, write.handle)
+        write_plans.keep(parameters, action.members, form, settings, write.handle)
     reply: Reply = {}
     add_write_reports(reply, request, writes, form, TRANSACTION_FACTOR, "WriteCapacityUnits")
     return reply
@@ -250,7 +250,7 @@ def transact_get_items(database: Any, request: Request, form: Form) -> Reply:
     for get in gets:
         TRANSACT_GET.check_mixing(get, wording)
         encoded.append(form.encode_item(get["Key"]))
-        projections.append(TRANSACT_GET.bind(get, form, wording).projection)
+        projections.append(TRANSACT_GET.bind(get, form, database.settings).projection)
     handles = [data_table(database, get["TableName"]) for get in gets]
     keys = _read_keys(handles, encoded, projections)
     items = read_at_once(database, handles, keys)

@@ -13,30 +13,31 @@ from collections.abc import Mapping
 from typing import Any
 
 from dynalsm.api.parameters import Parameters
-from dynalsm.api.plans import MAX_PLANS, MAX_VALUES, Slots
+from dynalsm.api.plans import MAX_PLANS, MAX_VALUES, Slots, has_long_names
 from dynalsm.api.straight_writes import WritePlan, plan_key
 from dynalsm.expressions import Placeholders
 from dynalsm.expressions.ast import Slot
 from dynalsm.expressions.bind import condition_with_slots
 from dynalsm.expressions.update import UpdateTemplate, update_with_slots
 from dynalsm.model.catalog import TableHandle
+from dynalsm.model.settings import Settings
 from dynalsm.values import Form
 
 Request = Mapping[str, Any]
 
 
 def keep(
-    parameters: Parameters, request: Request, form: Form, wording: str, handle: TableHandle
+    parameters: Parameters, request: Request, form: Form, settings: Settings, handle: TableHandle
 ) -> None:
     """Let requests with the same expressions take the straight way from now on."""
     key = plan_key(request)
     if key is None or key in handle.plans:
         return
-    if len(request.get("ExpressionAttributeValues") or ()) > MAX_VALUES:
+    if len(request.get("ExpressionAttributeValues") or ()) > MAX_VALUES or has_long_names(request):
         return
     if len(handle.plans) >= MAX_PLANS:
         handle.plans.clear()
-    handle.plans[key] = _plan(request, parameters.placeholders(request, form, wording), handle)
+    handle.plans[key] = _plan(request, parameters.placeholders(request, form, settings), handle)
 
 
 def _plan(request: Request, placeholders: Placeholders, handle: TableHandle) -> WritePlan | None:

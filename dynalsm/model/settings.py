@@ -43,6 +43,7 @@ class Settings:
     limit_projected: int = limits.PROJECTED_ATTRIBUTES_MAX
     # Sizes of an item, a request or a reply.
     limit_item_bytes: int = limits.ITEM_MAX_BYTES
+    limit_substitution_bytes: int = limits.SUBSTITUTIONS_MAX_BYTES
     limit_page_bytes: int = limits.PAGE_MAX_BYTES
     limit_batch_get_keys: int = limits.BATCH_GET_MAX_KEYS
     limit_batch_get_bytes: int = limits.BATCH_GET_MAX_BYTES

@@ -20,6 +20,7 @@ LIFTED = {
     "batch_statements": 30,
     "transaction_items": 120,
     "transaction_bytes": None,
+    "substitution_bytes": 4 << 20,
 }
 
 
@@ -52,6 +53,69 @@ def test_options_of_open(tmp_path: Path) -> None:
     for value in (0, -1, "9", 1.5, True):
         with pytest.raises(ValueError, match="must be a whole number from 1"):
             dynalsm.open(tmp_path / "x", limits={"gsi": value})
+
+
+@pytest.mark.parametrize("operation", ["PutItem", "UpdateItem", "DeleteItem", "Query", "Scan"])
+def test_substitutions_have_two_megabytes_together(store: Store, operation: str) -> None:
+    """Names and values of one request; a value counts as in an item, not as it is encoded."""
+    limit_bytes = 2 * 1024**2
+    request: dict[str, Any] = {"TableName": SIMPLE, "ExpressionAttributeNames": {"#a": "a"}}
+    if operation == "Query":
+        request["KeyConditionExpression"] = "p = :p"
+        request["FilterExpression"] = "#a = :v"
+    else:
+        kind = "FilterExpression" if operation == "Scan" else "ConditionExpression"
+        request[kind] = "#a = :v OR #a <> :p"
+    if operation in ("PutItem", "UpdateItem", "DeleteItem"):
+        request["Item" if operation == "PutItem" else "Key"] = {"p": S("substitutions")}
+
+    def ask(value: Any) -> dict[str, Any]:
+        return request | {"ExpressionAttributeValues": {":p": S("x"), ":v": value}}
+
+    around = len("#aa") + len(":p") + len("x") + len(":v")
+    nulls = (limit_bytes - around - 3) // 2  # of a list: 3 bytes, and 2 for each null
+    for most, more in (
+        (S("x" * (limit_bytes - around)), S("x" * (limit_bytes - around + 1))),
+        (
+            {"L": [{"NULL": True}] * nulls},
+            {"L": [{"NULL": True}] * (nulls + 1)},
+        ),
+    ):
+        for _ in range(3):  # the first one may leave a plan for the others
+            store(operation, **ask(most))
+            assert store.refused(operation, **ask(more)).message == (
+                "Combined size of ExpressionAttributeNames and ExpressionAttributeValues exceeds "
+                "max size"
+            )
+    assert store.refused(operation, **ask(S("x" * limit_bytes))).message == (
+        "ExpressionAttributeValues exceeds max size"
+    )
+
+
+def test_names_alone_have_two_megabytes(store: Store) -> None:
+    names = {f"#{number}": "n" * 65_535 for number in range(33)}
+    request = {
+        "TableName": SIMPLE, "Key": {"p": S("names")}, "ExpressionAttributeNames": names,
+        "ProjectionExpression": ", ".join(names),
+    }  # fmt: skip
+    assert store.refused("GetItem", **request).message == (
+        "ExpressionAttributeNames exceeds max size"
+    )
+
+
+def test_a_plan_of_short_values_is_no_door_for_long_names(store: Store) -> None:
+    """Requests like earlier ones skip checks; names that fill the limit must not."""
+    names = {f"#{number}": "n" * 65_535 for number in range(31)}
+    condition = " AND ".join(f"attribute_not_exists({name})" for name in names)
+    request: dict[str, Any] = {
+        "TableName": SIMPLE, "Item": {"p": S("plan")}, "ExpressionAttributeNames": names,
+        "ConditionExpression": condition + " AND q <> :v",
+    }  # fmt: skip
+    for _ in range(2):
+        store("PutItem", **request, ExpressionAttributeValues={":v": S("x" * 1000)})
+        values = {":v": S("x" * 100_000)}
+        error = store.refused("PutItem", **request, ExpressionAttributeValues=values)
+        assert "Combined size" in error.message
 
 
 def test_batches(store: Store, lifted: Store) -> None:
@@ -135,3 +199,8 @@ def test_items(store: Store) -> None:
         put["Put"]["Item"]["g"] = large
         higher.refused("TransactWriteItems", TransactItems=[put])
         higher.refused("PutItem", **put["Put"])
+
+
+def test_substitutions_lifted(lifted: Store) -> None:
+    values = {":v": S("x" * (3 << 20))}
+    lifted("Scan", TableName=SIMPLE, FilterExpression="a = :v", ExpressionAttributeValues=values)
