@@ -242,8 +242,8 @@ cdef inline object decimal_of(const Node* node, const uint8_t* end):
 cdef inline int small_number(const uint8_t* p) noexcept nogil:
     """The place of a number of two bytes and one to three digits before the point, or -1."""
     cdef int exponent = <int>p[0] - FIRST_LEAD
-    if exponent < 0 or exponent >= SMALL_LEADS:
-        return -1
+    if exponent < 0 or exponent >= SMALL_LEADS or p[1] & 1:
+        return -1  # (an odd second byte says that more follow: damaged)
     return exponent * 128 + (p[1] >> 1)
 
 

@@ -194,3 +194,13 @@ def test_other_msgpack_types_are_refused() -> None:
         for read in (values.decode_item, values.attribute_names, values.json_item_text):
             with pytest.raises(ValueError, match="damaged"):
                 read(data)
+
+
+def test_a_number_that_does_not_end_is_no_number_that_was_read_before() -> None:
+    # The second byte's lowest bit was not looked at where Decimals of small numbers are kept.
+    assert values.decode_value(values.encode_value(Decimal(17))) == 17
+    whole = values.encode_value(Decimal(17))
+    for read in (values.decode_value, values.decode_native, values.decode_wire, values.json_text):
+        read(whole)
+        with pytest.raises(ValueError, match="damaged"):
+            read(whole[:-1] + bytes([whole[-1] | 1]))
