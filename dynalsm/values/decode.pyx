@@ -8,14 +8,15 @@ everything else is pure.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_SetItem
-from cpython.list cimport PyList_New, PyList_SET_ITEM
+from cpython.list cimport PyList_New
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.unicode cimport PyUnicode_DecodeASCII, PyUnicode_DecodeUTF8
-from libc.stdint cimport uint8_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
 from dynalsm.values.codec cimport (
+    EXT_N,
     TAG_B,
     TAG_BOOL,
     TAG_L,
@@ -41,6 +42,13 @@ from dynalsm.values.reader cimport (
     next_node,
     read_number,
 )
+from dynalsm.values.shared_sets cimport (
+    SET_SLOTS,
+    SharedSet,
+    is_shared_set,
+    share_set,
+    shared_set_at,
+)
 
 from dynalsm.values.binary import Binary
 
@@ -48,6 +56,7 @@ cdef enum:
     CACHE_BITS = 11              # of each cache
     CACHE_SLOTS = 1 << CACHE_BITS
     MAX_CACHED = 15              # bytes of a text or number
+    FIXEXT2 = 0xD5               # the header of an extension value of two bytes
     FIRST_LEAD = 0xBF            # number bytes of 0.1 and more
     SMALL_LEADS = 4
     NAME_SLOTS = 1024            # of the cache of longer names
@@ -68,6 +77,7 @@ cdef Cached number_cache[CACHE_SLOTS]       # Decimals
 cdef PyObject* small_decimals[SMALL_LEADS * 128]    # of two bytes: 0.1 to 990, mostly 1 to 99
 cdef Cached number_text_cache[CACHE_SLOTS]
 cdef PyObject* name_cache[NAME_SLOTS]       # names of more than MAX_CACHED bytes, all ASCII
+cdef SharedSet shared_sets[SET_SLOTS]
 cdef Hint item_hints[HINTS]                 # of items that come as whole maps
 
 cdef uint64_t ASCII_MASK = <uint64_t>0x8080808080808080
@@ -105,9 +115,11 @@ cdef extern from "Python.h":
     bint PyUnicode_IS_COMPACT_ASCII(object text)
     Py_ssize_t PyUnicode_GET_LENGTH(object text)
     void* PyUnicode_DATA(object text)
-    object PyUnicode_New(Py_ssize_t size, Py_UCS4 largest)
+    void* data_of_text "PyUnicode_DATA" (PyObject* text)
+    PyObject* PyUnicode_New(Py_ssize_t size, Py_UCS4 largest) except NULL
     object PySet_New(PyObject* members)
     object PyFrozenSet_New(PyObject* members)
+    void put_in_list "PyList_SET_ITEM" (list target, Py_ssize_t i, PyObject* value)
     int PySet_Add(object members, object member) except -1
 
 
@@ -120,15 +132,28 @@ cdef inline uint64_t load_word(const uint8_t* p) noexcept nogil:
 
 
 cdef inline void load_short(
-    const uint8_t* p, size_t size, const uint8_t* end, uint64_t* low, uint64_t* high
+    const uint8_t* p, size_t size, uint64_t* low, uint64_t* high
 ) noexcept nogil:
-    """Load up to fifteen bytes; all of [p, end) may be read."""
-    cdef uint8_t copy[16]
-    if end - p < 16:
-        memcpy(copy, p, size)
-        p = copy
-    low[0] = load_word(p) & LOW_MASKS[size]
-    high[0] = load_word(p + 8) & HIGH_MASKS[size] | <uint64_t>size << 56
+    """Load up to fifteen bytes and their number, reading no others."""
+    cdef uint32_t first
+    cdef uint32_t last
+    high[0] = <uint64_t>size << 56
+    if size > 8:
+        low[0] = load_word(p)
+        high[0] |= load_word(p + size - 8) >> 8 * (16 - size)
+    elif size == 8:
+        low[0] = load_word(p)
+    elif size >= 4:
+        memcpy(&first, p, 4)
+        memcpy(&last, p + size - 4, 4)
+        low[0] = first | <uint64_t>last << 8 * (size - 4)
+    elif size:
+        low[0] = (
+            p[0] | <uint64_t>p[size >> 1] << 8 * (size >> 1)
+            | <uint64_t>p[size - 1] << 8 * (size - 1)
+        )
+    else:
+        low[0] = 0
 
 
 cdef inline Cached* cached_at(Cached* cache, uint64_t low, uint64_t high) noexcept nogil:
@@ -159,32 +184,65 @@ cdef inline bint is_ascii(const uint8_t* p, size_t size) noexcept nogil:
     return seen & ASCII_MASK == 0
 
 
-cdef inline object ascii_text(const uint8_t* p, size_t size):
-    text = PyUnicode_New(<Py_ssize_t>size, 127)
-    memcpy(PyUnicode_DATA(text), p, size)
+cdef inline PyObject* owned(object value) noexcept:
+    """Another reference."""
+    Py_INCREF(value)
+    return <PyObject*>value
+
+
+cdef inline object given(PyObject* value):
+    """The object of a reference that is given up."""
+    held = <object>value
+    Py_DECREF(held)
+    return held
+
+
+# Those named take_... return a new reference, which goes into its place as it is.
+
+cdef inline PyObject* take_ascii(const uint8_t* p, size_t size) except NULL:
+    cdef PyObject* text = PyUnicode_New(<Py_ssize_t>size, 127)
+    memcpy(data_of_text(text), p, size)
     return text
 
 
-cdef inline object text_of(const uint8_t* p, size_t size, const uint8_t* end):
-    """The str of UTF-8 text; all of [p, end) may be read."""
-    cdef uint64_t low
-    cdef uint64_t high
-    cdef Cached* place
-    if size > MAX_CACHED:
-        if is_ascii(p, size):
-            return ascii_text(p, size)
-        return PyUnicode_DecodeUTF8(<const char*>p, <Py_ssize_t>size, NULL)
-    load_short(p, size, end, &low, &high)
-    place = cached_at(text_cache, low, high)
-    if place.high == high and place.low == low and place.object != NULL:
-        return <object>place.object
+cdef inline PyObject* take_long_text(const uint8_t* p, size_t size) except NULL:
+    """The str of more than MAX_CACHED bytes of UTF-8."""
+    if is_ascii(p, size):
+        return take_ascii(p, size)
+    return owned(PyUnicode_DecodeUTF8(<const char*>p, <Py_ssize_t>size, NULL))
+
+
+cdef PyObject* take_new_text(
+    Cached* place, uint64_t low, uint64_t high, const uint8_t* p, size_t size
+) except NULL:
+    """The str of a short text that is not in the cache, which remembers it."""
     # Texts of one byte and none exist once in the interpreter.
     if (low | high) & ASCII_MASK == 0 and size > 1:
-        text = ascii_text(p, size)
+        text = given(take_ascii(p, size))
     else:
         text = PyUnicode_DecodeUTF8(<const char*>p, <Py_ssize_t>size, NULL)
     remember(place, low, high, text)
-    return text
+    return owned(text)
+
+
+cdef inline PyObject* take_short_text(
+    uint64_t low, uint64_t high, const uint8_t* p, size_t size
+) except NULL:
+    """The str of up to MAX_CACHED bytes of UTF-8, loaded as load_short does."""
+    cdef Cached* place = cached_at(text_cache, low, high)
+    if place.high == high and place.low == low and place.object != NULL:
+        return owned(<object>place.object)
+    return take_new_text(place, low, high, p, size)
+
+
+cdef inline object text_of(const uint8_t* p, size_t size):
+    """The str of UTF-8 text."""
+    cdef uint64_t low
+    cdef uint64_t high
+    if size > MAX_CACHED:
+        return given(take_long_text(p, size))
+    load_short(p, size, &low, &high)
+    return given(take_short_text(low, high, p, size))
 
 
 cdef inline bytes bytes_of(const Node* node):
@@ -226,17 +284,17 @@ cdef object read_name(Reader* reader, Node* node):
         damaged()
     if node.size > MAX_CACHED and node.size <= MAX_CACHED_NAME:
         return long_name(node.body, node.size)
-    return text_of(node.body, node.size, reader.end)
+    return text_of(node.body, node.size)
 
 
-cdef inline object decimal_of(const Node* node, const uint8_t* end):
-    """The Decimal of an N node; all of [node.body, end) may be read."""
+cdef inline object decimal_of(const Node* node):
+    """The Decimal of an N node."""
     cdef int small
     if node.size == 2:
         small = small_number(node.body)
         if small >= 0 and small_decimals[small] != NULL:
             return <object>small_decimals[small]
-    return other_decimal(node, end)
+    return other_decimal(node)
 
 
 cdef inline int small_number(const uint8_t* p) noexcept nogil:
@@ -247,13 +305,13 @@ cdef inline int small_number(const uint8_t* p) noexcept nogil:
     return exponent * 128 + (p[1] >> 1)
 
 
-cdef object other_decimal(const Node* node, const uint8_t* end):
+cdef object other_decimal(const Node* node):
     cdef Number number
     cdef uint64_t low = 0
     cdef uint64_t high = 0
     cdef Cached* place = NULL
     if node.size <= MAX_CACHED:
-        load_short(node.body, node.size, end, &low, &high)
+        load_short(node.body, node.size, &low, &high)
         place = cached_at(number_cache, low, high)
         if place.high == high and place.low == low and place.object != NULL:
             return <object>place.object
@@ -267,15 +325,15 @@ cdef object other_decimal(const Node* node, const uint8_t* end):
     return value
 
 
-cdef object number_text_of(const Node* node, const uint8_t* end):
-    """The canonical text of an N node; all of [node.body, end) may be read."""
+cdef object number_text_of(const Node* node):
+    """The canonical text of an N node."""
     cdef Number number
     cdef char text[MAX_NUMBER_TEXT]
     cdef uint64_t low = 0
     cdef uint64_t high = 0
     cdef Cached* place = NULL
     if node.size <= MAX_CACHED:
-        load_short(node.body, node.size, end, &low, &high)
+        load_short(node.body, node.size, &low, &high)
         place = cached_at(number_text_cache, low, high)
         if place.high == high and place.low == low and place.object != NULL:
             return <object>place.object
@@ -309,19 +367,17 @@ cdef dict read_map(
         while done < count:
             name = &outline.names[done]
             if name.part >= 0:
-                value = part_value(&parts[name.part], form)
+                values[done] = owned(part_value(&parts[name.part], form))
                 part += 1
             elif stands_at(name, reader.p, reader.end):
                 reader.p += name.size
-                value = read_value(reader, depth, form, &name.child)
+                values[done] = take_value(reader, depth, form, &name.child)
             else:
                 break
-            Py_INCREF(value)
-            values[done] = <PyObject*>value
             done += 1
         if done == count:
             done = 0
-            return outline.fill(values, True)
+            return outline.fill(values)
         # The name that was not expected may come before the parts read last.
         while done and outline.names[done - 1].part >= 0:
             done -= 1
@@ -387,17 +443,16 @@ cdef int learn(Hint* hint, dict result, const Part* parts, int part_count) excep
 
 cdef object part_value(const Part* part, int form):
     cdef const Node* node = &part.value
-    cdef const uint8_t* end = node.body + node.size
     if form == AS_WIRE:
         if node.tag == TAG_S:
-            return {"S": text_of(node.body, node.size, end)}
+            return {"S": text_of(node.body, node.size)}
         if node.tag == TAG_N:
-            return {"N": number_text_of(node, end)}
+            return {"N": number_text_of(node)}
         return {"B": bytes_of(node)}
     if node.tag == TAG_S:
-        return text_of(node.body, node.size, end)
+        return text_of(node.body, node.size)
     if node.tag == TAG_N:
-        return decimal_of(node, end)
+        return decimal_of(node)
     return binary_of(node) if form == AS_NATIVE else bytes_of(node)
 
 
@@ -416,22 +471,32 @@ cdef list read_list(Reader* reader, size_t count, int depth, int form, Hint* hin
         return result
     result = PyList_New(<Py_ssize_t>count)
     for i in range(count):
-        value = read_value(reader, depth, form, hint)
-        Py_INCREF(value)
-        PyList_SET_ITEM(result, <Py_ssize_t>i, value)
+        put_in_list(result, <Py_ssize_t>i, take_value(reader, depth, form, hint))
     return result
 
 
-cdef inline object member_of(const Node* node, const uint8_t* end, int form):
+cdef inline object member_of(const Node* node, int form):
     if node.tag == TAG_S:
-        return text_of(node.body, node.size, end)
+        return text_of(node.body, node.size)
     if node.tag == TAG_N:
-        return number_text_of(node, end) if form == AS_WIRE else decimal_of(node, end)
+        return number_text_of(node) if form == AS_WIRE else decimal_of(node)
     return binary_of(node) if form == AS_NATIVE else bytes_of(node)
 
 
 cdef object read_set(const Node* node, int tag, int form):
     """The members of a set node, whose tag must be `tag`: a set, a frozenset or a list."""
+    cdef SharedSet* place
+    if form == AS_WIRE:
+        return read_members(node, tag, form)
+    place = shared_set_at(shared_sets, node, tag)
+    if place == NULL:
+        return read_members(node, tag, form)
+    if not is_shared_set(place, node, tag):
+        share_set(place, node, tag, read_members(node, tag, AS_INTERNAL))
+    return PySet_New(place.members) if form == AS_NATIVE else <object>place.members
+
+
+cdef object read_members(const Node* node, int tag, int form):
     cdef Reader reader
     cdef Node member
     cdef object members
@@ -449,7 +514,7 @@ cdef object read_set(const Node* node, int tag, int form):
         next_node(&reader, &member)
         if member.tag != tag:
             damaged()
-        value = member_of(&member, reader.end, form)
+        value = member_of(&member, form)
         if form == AS_WIRE:
             (<list>members).append(value)
         else:
@@ -459,15 +524,41 @@ cdef object read_set(const Node* node, int tag, int form):
 
 # ---- values -------------------------------------------------------------------------------------
 
+cdef inline PyObject* take_value(Reader* reader, int depth, int form, Hint* hint) except NULL:
+    """Read a value; what most attributes are is tried first, by the first byte."""
+    cdef const uint8_t* p = reader.p
+    cdef size_t size
+    cdef int small
+    # A header of two bytes and MAX_CACHED others may be read.
+    if form != AS_WIRE and reader.end - p > MAX_CACHED + 2:
+        size = p[0] & 0x1F
+        if p[0] >> 4 == 0xA:     # a text of up to 15 bytes
+            reader.p = p + 1 + size
+            return take_short_text(
+                load_word(p + 1) & LOW_MASKS[size],
+                load_word(p + 9) & HIGH_MASKS[size] | <uint64_t>size << 56,
+                p + 1, size
+            )
+        if p[0] == FIXEXT2 and p[1] == EXT_N:
+            small = small_number(p + 2)
+            if small >= 0 and small_decimals[small] != NULL:
+                reader.p = p + 4
+                return owned(<object>small_decimals[small])
+        if p[0] >> 4 == 0xB and <size_t>(reader.end - p) > size:
+            reader.p = p + 1 + size
+            return take_long_text(p + 1, size)
+    return owned(read_value(reader, depth, form, hint))
+
+
 cdef object read_value(Reader* reader, int depth, int form, Hint* hint):
     cdef Node node
     next_node(reader, &node)
     if form == AS_WIRE:
         return read_typed(reader, &node, depth, hint)
     if node.tag == TAG_S:
-        return text_of(node.body, node.size, reader.end)
+        return text_of(node.body, node.size)
     if node.tag == TAG_N:
-        return decimal_of(&node, reader.end)
+        return decimal_of(&node)
     if node.tag == TAG_BOOL:
         return True if node.truth else False
     if node.tag == TAG_NULL:
@@ -488,9 +579,9 @@ cdef object read_value(Reader* reader, int depth, int form, Hint* hint):
 cdef object read_typed(Reader* reader, const Node* node, int depth, Hint* hint):
     """The wire form of a value whose header was read."""
     if node.tag == TAG_S:
-        return {"S": text_of(node.body, node.size, reader.end)}
+        return {"S": text_of(node.body, node.size)}
     if node.tag == TAG_N:
-        return {"N": number_text_of(node, reader.end)}
+        return {"N": number_text_of(node)}
     if node.tag == TAG_BOOL:
         return {"BOOL": True if node.truth else False}
     if node.tag == TAG_NULL:

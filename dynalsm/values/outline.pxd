@@ -32,7 +32,7 @@ cdef class Outline:
     cdef Py_ssize_t stride
 
     # A dict of these names and `count` values, whose references it takes over.
-    cdef dict fill(self, PyObject** values, bint has_containers)
+    cdef dict fill(self, PyObject** values)
 
 
 # Keep the outline of a map that was read without one, now and then. `names` are all of its names

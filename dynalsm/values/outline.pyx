@@ -28,6 +28,10 @@ cdef extern from "Python.h":
         void* ma_keys
     bint PyObject_GC_IsTracked(object value)
     void PyObject_GC_Track(object value)
+    void* Py_TYPE(PyObject* value)
+    bint PyType_IS_GC(void* type)
+    Py_ssize_t Py_REFCNT(object value)
+    void Py_SET_REFCNT(object value, Py_ssize_t count)
 
 cdef enum:
     MAX_NAME_BYTES = 64          # longer names are data rather than names
@@ -73,9 +77,10 @@ cdef class Outline:
         free(self.names)
         free(self.memory)
 
-    cdef dict fill(self, PyObject** values, bint has_containers):
+    cdef dict fill(self, PyObject** values):
         cdef dict result = PyDict_Copy(self.template)
         cdef char* place
+        cdef bint has_containers = False
         cdef size_t i
         if self.stride == 0:
             for i in range(self.count):
@@ -86,8 +91,10 @@ cdef class Outline:
         place = <char*>(<PyDictObject*>result).ma_keys + self.offset
         for i in range(self.count):
             (<PyObject**>place)[0] = values[i]
-            Py_DECREF(None)
+            has_containers |= PyType_IS_GC(Py_TYPE(values[i]))
             place += self.stride
+        Py_SET_REFCNT(None, Py_REFCNT(None) - <Py_ssize_t>self.count)
+        # As the interpreter does: a dict of scalars is nothing for the garbage collector.
         if has_containers and not PyObject_GC_IsTracked(result):
             PyObject_GC_Track(result)
         return result
