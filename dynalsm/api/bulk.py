@@ -18,7 +18,10 @@ _BAD_ARN = "Invalid Bulk Operation ARN"
 @operation("StartBulkPutItems")
 def start_bulk_put_items(database: Any, request: Request, _form: Any) -> Reply:
     """Begin to put what lies in a bucket into a table."""
-    source, output = request["InputS3Configuration"], request["OutputS3Configuration"]
+    source = request["InputS3Configuration"]
+    given = request["OutputS3Configuration"].items()
+    # The bucket of the results may be left out: they go where the input came from.
+    output = {"S3Bucket": source["S3Bucket"]} | {k: v for k, v in given if v is not None}
     check_bucket(database, source["S3Bucket"], None)
     check_bucket(database, output["S3Bucket"], output.get("S3KeyPrefix"))
     try:
@@ -41,7 +44,7 @@ def start_bulk_put_items(database: Any, request: Request, _form: Any) -> Reply:
             "table": handle.schema.id,
             "table_name": handle.name,
             "input": dict(source),
-            "output": dict(output),
+            "output": output,
             "max_units": request.get("MaxWriteRequestUnits"),
             "tier": request.get("PerformanceTier") or "STANDARD",
             "token": tokens.token_of(request),

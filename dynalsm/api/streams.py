@@ -27,6 +27,7 @@ from dynalsm.model import changelog
 from dynalsm.model.changelog import Change, Changelog, ChangelogRecord
 
 LIST_LIMIT = 100
+SEQNO_MAX = (1 << 56) - 1  # the engine's
 _ARN = re.compile(
     r"arn:aws[a-z-]*:dynamodb:([a-z0-9-]+):([0-9]{12}):table/([a-zA-Z0-9_.-]+)/stream/([^/|]+)"
 )
@@ -231,6 +232,8 @@ def sequence_number(seqno: int) -> str:
 def _parse_sequence_number(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) == 21 and text[0] == "1"):
         invalid(f"Invalid SequenceNumber: {text}")
+    if int(text[1:]) > SEQNO_MAX:
+        invalid(f"Invalid SequenceNumber: {text}")
     return int(text[1:])
 
 
@@ -319,10 +322,15 @@ def _parse_token(database: Any, token: str) -> tuple[Changelog, _Place]:
         generation, shard, seqno, from_horizon, issued, table_id = msgpack.unpackb(
             base64.b64decode(packed, altchars=b"-_", validate=True)
         )
-        place = _Place(int(generation), int(shard), int(seqno), bool(from_horizon))
-        age_seconds = database.settings.clock() - int(issued) / 1000
     except (ValueError, TypeError, msgpack.UnpackException):
         fail("Invalid ShardIterator")
+    counts = (generation, shard, seqno, issued)
+    if type(from_horizon) is not bool or any(type(each) is not int for each in counts):
+        fail("Invalid ShardIterator")
+    if not 0 <= seqno <= SEQNO_MAX + 1:
+        fail("Invalid ShardIterator")
+    place = _Place(generation, shard, seqno, from_horizon)
+    age_seconds = database.settings.clock() - issued / 1000
     generations = _open(database, arn)
     if generations[-1].record.table_id[:8] != table_id:
         fail("Invalid ShardIterator")

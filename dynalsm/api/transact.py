@@ -48,6 +48,8 @@ _CONDITION: Final = Parameters(_OPERATION, "ConditionExpression")
 _UPDATE: Final = Parameters(_OPERATION, "UpdateExpression ConditionExpression")
 
 DUPLICATE_ITEM: Final = "Transaction request cannot include multiple operations on one item"
+# Members of other names are none, as everywhere.
+_KINDS: Final = ("ConditionCheck", "Put", "Delete", "Update")
 ONE_ACTION: Final = "TransactItems can only contain one of Check, Put, Update or Delete"
 PAYLOAD_TOO_LARGE: Final = "Transaction payload size cannot exceed 4 MB"
 
@@ -136,7 +138,7 @@ def transact_write_items(database: Any, request: Request, form: Form) -> Reply:
 def _prepare(items: Sequence[Request], form: Form, settings: Settings) -> list[_Action]:
     actions = []
     for item in items:
-        given = [(kind, members) for kind, members in item.items() if members is not None]
+        given = [(kind, item[kind]) for kind in _KINDS if item.get(kind) is not None]
         if len(given) != 1:
             raise refuse(ONE_ACTION)
         actions.append(_Action(*given[0], form))

@@ -129,8 +129,8 @@ def check_value_types(operation: str, request: Any, is_json: bool) -> None:
     """Refuse attribute values of a wrong JSON type, wherever they are in a request.
 
     Operations meet such values when they encode them, after checks of later layers; so what is
-    refused for another reason comes here before it goes out (reference 0.2: types first).
-    REQUIRES: all other types are right.
+    refused for another reason comes here before it goes out (reference 0.2: types first). Other
+    types may be wrong: SearchVectors misses members before it looks at types.
     Raises: SerializationProblem, SerializationException.
     """
     _check_values(input_of(operation), request, is_json)
@@ -141,16 +141,16 @@ def _check_values(shape: Shape, value: Any, is_json: bool) -> None:
         return
     if shape.kind == "value":
         check_shape(value, is_json=is_json)
-    elif shape.kind == "structure":
+    elif shape.kind == "structure" and isinstance(value, Mapping):
         for name, member in shape.members.items():
             content, inner = value.get(name), SHAPES[member.shape]
             if inner.kind == "value" and content is not None and not isinstance(content, Mapping):
                 _convert_structure(inner, content, "member")
             _check_values(inner, content, is_json)
-    elif shape.kind == "list":
+    elif shape.kind == "list" and isinstance(value, list | tuple):
         for element in value:
             _check_values(SHAPES[shape.element], element, is_json)
-    elif shape.kind == "map":
+    elif shape.kind == "map" and isinstance(value, Mapping):
         for element in value.values():
             _check_values(SHAPES[shape.element], element, is_json)
 

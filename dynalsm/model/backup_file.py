@@ -158,7 +158,8 @@ class BackupFile:
         packed = self._read(size, _HEADER.size)
         if crc32c(packed) != checksum:
             raise self._damaged("the description's checksum is wrong", _HEADER.size)
-        return msgpack.unpackb(packed, strict_map_key=False), _HEADER.size + size
+        description = self._unpack(packed, dict, _HEADER.size)
+        return description, _HEADER.size + size
 
     def _read_end(self) -> tuple[Totals, int]:
         start = self.size_bytes - _TRAILER.size - len(END_MAGIC)
@@ -171,7 +172,11 @@ class BackupFile:
         payload, count, after = self._read_block(place)
         if count or after != start:
             raise self._damaged("the end block is not where the trailer says", place)
-        return Totals(**msgpack.unpackb(payload)), place
+        found = self._unpack(payload, dict, place)
+        totals = [found.get(name) for name in Totals._fields]
+        if not all(type(each) is int and each >= 0 for each in totals):
+            raise self._damaged("the totals are no numbers", place)
+        return Totals(*totals), place
 
     def chunks(self) -> Iterator[list[Entry]]:
         """Yield all entries in tree order. Raises: CorruptionError, also when some are missing."""
@@ -179,7 +184,9 @@ class BackupFile:
         items = 0
         while place < self._end:
             payload, count, following = self._read_block(place)
-            parts = msgpack.unpackb(payload)
+            parts = self._unpack(payload, list, place)
+            if not all(type(part) is bytes for part in parts):
+                raise self._damaged("a block holds what is no entry", place)
             if count == 0 or len(parts) != 2 * count:
                 raise self._damaged(f"a block of {len(parts)} parts says {count} entries", place)
             items += count
@@ -203,8 +210,21 @@ class BackupFile:
         if _checksum(place, size, raw_bytes, count, payload) != checksum:
             raise self._damaged("the block's checksum is wrong", place)
         if raw_bytes:
-            payload = decompress(payload, raw_bytes)
+            try:
+                payload = decompress(payload, raw_bytes)
+            except errors.CorruptionError as error:
+                raise self._damaged(error.message, place) from None
         return payload, count, place + _FRAME.size + size
+
+    def _unpack(self, payload: bytes, kind: type, offset: int) -> Any:
+        """Return what msgpack made of `kind`; a checksum says nothing about sense."""
+        try:
+            found = msgpack.unpackb(payload, strict_map_key=False)
+        except Exception as error:
+            raise self._damaged(f"it cannot be unpacked ({error})", offset) from None
+        if type(found) is not kind:
+            raise self._damaged(f"a {kind.__name__} is expected here", offset)
+        return found
 
     def _read(self, size: int, offset: int) -> bytes:
         if offset + size > self.size_bytes:

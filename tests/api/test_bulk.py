@@ -360,3 +360,13 @@ def test_refused_and_failed_operations(db: Database, root: Path) -> None:
     for operation in ("DescribeBulkOperation", "CancelBulkOperation"):
         refused(db, operation, "ResourceNotFoundException", BulkOperationArn=unknown)
         assert refused(db, operation, BulkOperationArn="x" * 40) == "Invalid Bulk Operation ARN"
+
+
+def test_reports_go_to_the_bucket_of_the_input_unless_another_is_named(
+    db: Database, root: Path
+) -> None:
+    # S3Bucket is no required member of OutputS3Configuration; it once was a KeyError.
+    write(root, "a", [{"Nothing": 1}])
+    described = start(db, OutputS3Configuration={"OutputType": ["ERROR"]})
+    assert described["FailedItemCount"] == 1
+    assert len(list((root / "bulk" / "AWSDynamoDB").glob("*/errors*"))) == 1
