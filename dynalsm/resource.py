@@ -121,7 +121,13 @@ class Table:
         """
         if not _QUERY.issuperset(request):
             reject_unknown(_QUERY, request)
-        return self._run("Query", request)
+        request["TableName"] = self._name
+        key, condition = request.get("KeyConditionExpression"), request.get("FilterExpression")
+        if type(key) is not str or (condition is not None and type(condition) is not str):
+            write_expressions(request)
+        reply = self._call("Query", request, NATIVE)
+        reply["ResponseMetadata"] = response_metadata()
+        return reply
 
     def scan(self, **request: Any) -> Reply:
         """Return one page of the whole table. FilterExpression, Segment, TotalSegments, ..."""
@@ -239,15 +245,10 @@ class Table:
         """When the table was created."""
         return cast("datetime", self._describe()["CreationDateTime"])
 
-    def __getattr__(self, attribute: str) -> Any:
-        """The other members of DescribeTable by boto3's names; None where there is none."""
-        member = _DESCRIPTION_MEMBERS.get(attribute)
-        if member is None:
-            raise AttributeError(f"a Table has no attribute {attribute!r}")
-        return self._describe().get(member)
+    if TYPE_CHECKING:
 
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *_DESCRIPTION_MEMBERS]
+        def __getattr__(self, attribute: str) -> Any:
+            """The other members of DescribeTable; they are added below."""
 
     # --- inside -----------------------------------------------------------------------------
 
@@ -295,6 +296,23 @@ _DESCRIPTION_MEMBERS = {
     "table_id": "TableId",
     "warm_throughput": "WarmThroughput",
 }
+
+
+class _Described:
+    """A member of DescribeTable as an attribute of Table; None where there is none.
+
+    A Table.__getattr__ would do the same and slow down every look at an attribute.
+    """
+
+    def __init__(self, member: str) -> None:
+        self._member = member
+
+    def __get__(self, table: Table | None, owner: type[Table]) -> Any:
+        return self if table is None else table._describe().get(self._member)
+
+
+for _attribute, _member in _DESCRIPTION_MEMBERS.items():
+    setattr(Table, _attribute, _Described(_member))
 
 
 class BatchWriter:

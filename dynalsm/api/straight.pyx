@@ -21,7 +21,7 @@ from dynalsm.api.requests cimport encoded_item, flag, handle_of, member, names_k
 from dynalsm.expressions.compiled cimport Program, judge_of
 from dynalsm.model.handles cimport TableHandle
 from dynalsm.model.keys cimport StoredKeys
-from dynalsm.model.pages cimport CHUNK_ITEMS, Page, Taker, fill_page
+from dynalsm.model.pages cimport CHUNK_ITEMS, Page, Taker, fill_page, new_page
 
 from dynalsm.api.replies import settle
 
@@ -129,7 +129,7 @@ cdef class QueryPlan:
     cdef Taker taker(self, list values, int form, object limit_bytes):
         """What is done with the entries."""
         cdef Taker taker = Taker.__new__(Taker)
-        taker.page = Page(limit_bytes)
+        taker.page = new_page(limit_bytes)
         taker.keys = self.source_keys
         taker.form = form
         taker.wants_items = True

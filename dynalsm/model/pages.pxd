@@ -15,6 +15,9 @@ cdef class Page:
     cdef readonly unsigned long long limit_bytes
 
 
+cdef Page new_page(unsigned long long limit_bytes)
+
+
 # What is done with the entries of a page. Belongs to one call.
 cdef class Taker:
     cdef Page page

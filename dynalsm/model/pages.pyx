@@ -31,6 +31,12 @@ from dynalsm.values.codec import ItemView
 cdef uint64_t DEFAULT_LIMIT_BYTES = PAGE_MAX_BYTES
 
 
+cdef Page new_page(unsigned long long limit_bytes):
+    cdef Page page = Page.__new__(Page)
+    page.limit_bytes = limit_bytes
+    return page
+
+
 @final
 cdef class Page:
     """What one page held.

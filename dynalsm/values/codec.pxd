@@ -163,9 +163,13 @@ cdef inline const uint8_t* skip_value(const uint8_t* p, const uint8_t* end) noex
     cdef Node node
     cdef size_t pending = 1
     while pending:
+        pending -= 1
+        # Short texts, most of what there is: names, too.
+        if p < end and p[0] >> 5 == 5 and end - p > (p[0] & 0x1F):
+            p += 1 + (p[0] & 0x1F)
+            continue
         if read_node(p, end, &node) < 0:
             return NULL
-        pending -= 1
         p = node.body
         if is_container(&node):
             pending += node.size << (node.tag == TAG_M)

@@ -168,7 +168,10 @@ cdef int put_native_number(Buffer* out, object value) except -1:
         if not type(value) is int:
             check_native_number(value)
         code = number_from_object(value, &number)
-    if code != NUMBER_OK or number.count == 0 or number.exponent < -100 or number.exponent > 36:
+    if (
+        code != NUMBER_OK or number.exponent < -100 or number.exponent > 36
+        or (number.count == 0 and type(value) is not int)    # 0E+200
+    ):
         # Rare: let the context boto3 uses decide, it refuses what has more than 38 digits as
         # written, infinities and the like, with its own exceptions.
         check_native_number(value)
