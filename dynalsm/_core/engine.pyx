@@ -107,6 +107,9 @@ MAX_KEY_BYTES = 1 << 20
 MAX_VALUE_BYTES = 1 << 30
 MAX_BATCH_BYTES = 1 << 30
 
+# A read-only open beside a writer may lose this many races with files being removed.
+OPEN_ATTEMPTS = 50
+
 DEFAULTS = {
     "memory_bytes": 256 << 20,           # write buffers, block cache, indexes and filters
     "write_buffer_bytes": None,          # a quarter of memory_bytes
@@ -186,6 +189,18 @@ cdef class Engine:
 
         Raises LockedError, FormatError, CorruptionError, StorageIOError, ValueError (options).
         """
+        for attempt in range(OPEN_ATTEMPTS):
+            try:
+                return Engine.open_once(
+                    path, create_if_missing, error_if_exists, read_only, durability, options
+                )
+            except recovery.Overtaken as overtaken:
+                if attempt == OPEN_ATTEMPTS - 1:
+                    raise overtaken.__cause__ from None
+
+    @staticmethod
+    def open_once(path, create_if_missing, error_if_exists, read_only, durability, options):
+        """One attempt of open(); recovery.Overtaken when a writer was faster than this reader."""
         cdef Engine engine = Engine.__new__(Engine)
         engine.prepare(os.fspath(path), read_only, durability, options)
         try:
@@ -834,6 +849,10 @@ cdef class Tree:
                         tree_route(self.core, wanted), wanted, key_hash, seqno,
                         &core.visible_seqno, True, fill_cache, &hit, &failure
                     )
+            if self.core.is_dropped:     # its entries go at once: this one may be gone, or old
+                if status == OK:
+                    hit_release(&hit)
+                self.check_alive()
             if status == OK:
                 try:
                     return PyBytes_FromStringAndSize(
@@ -916,6 +935,7 @@ cdef class Tree:
                 if statuses[index] == OK:
                     hit_release(&hits[index])
                 index += 1
+        self.check_alive()
         return 0
 
     def put(self, bytes key not None, bytes value not None, sync=None):
@@ -963,7 +983,7 @@ cdef class Tree:
 
     cdef int check_alive(self) except -1:
         if self.core.is_dropped:
-            raise errors.StorageError(f"tree {self.name!r} was dropped", path=self.engine.path)
+            raise errors.TreeDroppedError(f"tree {self.name!r} was dropped", path=self.engine.path)
         return 0
 
     def cursor(

@@ -12,6 +12,7 @@ from libc.stdio cimport snprintf
 
 import errno
 import os
+import resource
 
 from dynalsm import errors
 from dynalsm._core import background, files, jobs, lockfile
@@ -22,10 +23,11 @@ from dynalsm._core.state import FILE, FILE_BYTES, LEVEL, UNIQUE_ID, State
 
 from dynalsm._core.coding cimport Slice, slice_of
 from dynalsm._core.commit cimport apply_payload, core_sync
+from dynalsm._core.descriptors cimport descriptor_acquire, descriptor_open_count
 from dynalsm._core.engine cimport Engine, Tree
 from dynalsm._core.memtable cimport RangeList, range_list_add
 from dynalsm._core.partition cimport Partition
-from dynalsm._core.sstable_reader cimport Table, table_open
+from dynalsm._core.sstable_reader cimport Table, table_open, table_unref
 from dynalsm._core.sstable_writer cimport TableInfo
 from dynalsm._core.status cimport END, OK, Failure, failure_clear, raise_failure
 from dynalsm._core.sync cimport (
@@ -59,6 +61,10 @@ cdef enum:
 SUBDIRECTORIES = ("wal", "data")
 
 
+class Overtaken(Exception):
+    """The writer removed what a read-only open was about to read: begin again."""
+
+
 def open_engine(Engine engine not None, create_if_missing, error_if_exists):
     """Bring the engine to life in its directory (see the head of the file)."""
     path = engine.path
@@ -80,19 +86,51 @@ def open_engine(Engine engine not None, create_if_missing, error_if_exists):
     if error_if_exists:
         raise errors.StorageError("the database exists", path=path)
     engine.state = State.replay(loaded.edits, loaded.path)
+    if engine.read_only:
+        restore_beside_writer(engine, loaded)
+        return
     restore(engine)
-    if not engine.read_only:
-        engine.manifest = Manifest.resume(path, loaded)
-        atomic_store(
-            &engine.core.next_file,
-            max(
-                engine.state.next_file, engine.state.log, highest_number(path, engine.state) + 1,
-                loaded.number + 1,
-            ),
-        )
+    engine.manifest = Manifest.resume(path, loaded)
+    atomic_store(
+        &engine.core.next_file,
+        max(
+            engine.state.next_file, engine.state.log, highest_number(path, engine.state) + 1,
+            loaded.number + 1,
+        ),
+    )
     replay_logs(engine)
-    if not engine.read_only:
-        sweep(engine)
+    sweep(engine)
+
+
+def restore_beside_writer(Engine engine not None, loaded):
+    """Read what the manifest says, unless a writer has gone on meanwhile (Overtaken).
+
+    A writer notes in its manifest which files are not needed any more before it removes them, and
+    which trees there are before it logs their entries."""
+    try:
+        restore(engine)
+        is_whole = replay_logs(engine)
+    except errors.StorageError as error:
+        if newer_manifest(engine, loaded) is not None:
+            raise Overtaken from error
+        raise
+    newer = newer_manifest(engine, loaded)
+    if newer is None:
+        return
+    # A tree may have come, had entries in a log, and gone: so it is the numbers that tell.
+    if not is_whole or State.replay(newer.edits, newer.path).next_tree > engine.state.next_tree:
+        raise Overtaken from errors.StorageIOError(
+            "the writer goes on faster than this can be read", path=engine.path,
+            errno=errno.EAGAIN,
+        )
+
+
+def newer_manifest(Engine engine not None, loaded):
+    """The manifest, when it is another one, or longer, than it was when it was loaded."""
+    now = Manifest.load(engine.path)
+    if now is None or (now.number, now.end) == (loaded.number, loaded.end):
+        return None
+    return now
 
 
 def salvage(path):
@@ -284,6 +322,8 @@ cdef FileMeta* restore_file(Engine engine, Partition* partition, list record) ex
         )
     if table == NULL:
         raise_failure(&failure)
+    if engine.read_only:
+        keep_open(table)
     info.smallest = <unsigned char*>copy_of(record[11])
     info.smallest_size = len(record[11])
     info.largest = <unsigned char*>copy_of(record[12])
@@ -293,6 +333,19 @@ cdef FileMeta* restore_file(Engine engine, Partition* partition, list record) ex
         raise MemoryError()
     meta.ranges_applied = record[13]
     return meta
+
+
+cdef int keep_open(Table* table) except -1:
+    """A reader's view outlives the names of its files: as far as the process may have so many
+    open, each stays open until the end."""
+    cdef Failure failure
+    cdef int fd
+    if descriptor_open_count() * 2 < resource.getrlimit(resource.RLIMIT_NOFILE)[0]:
+        failure_clear(&failure)
+        if descriptor_acquire(&table.descriptor, &fd, &failure) != OK:   # for good: not released
+            table_unref(table)
+            raise_failure(&failure)
+    return 0
 
 
 def table_file(path, record):
@@ -381,7 +434,9 @@ cdef LogEnd read_log(Engine engine, str path, uint64_t last_seqno):
 
 
 def replay_logs(Engine engine not None):
-    """All logs from state.log on, oldest first; then a new log (when this is the writer)."""
+    """All logs from state.log on, oldest first; then a new log (when this is the writer).
+
+    Returns: whether all logs that there are were read; False: what lies behind a gap was not."""
     cdef LogEnd end
     cdef LogEnd last = None
     cdef uint64_t number
@@ -392,10 +447,12 @@ def replay_logs(Engine engine not None):
         number = atomic_add(&engine.core.next_file, 1) - 1
     engine.replay_generation = number
     kept = []
+    is_whole = True
     for position, each in enumerate(numbers):
         path = log_path(directory, each)
         end = scan_log(path)
         if not follows(engine, directory, last, end, numbers[position:]):
+            is_whole = False
             break
         if end.number == 0:              # its creation was cut off: nothing was ever in it
             continue
@@ -420,7 +477,7 @@ def replay_logs(Engine engine not None):
     atomic_store(&engine.core.visible_seqno, engine.core.last_seqno)
     atomic_store(&engine.core.durable_seqno, engine.core.last_seqno)
     if engine.read_only:
-        return
+        return is_whole
     engine.replayed_logs = len(kept)
     for each in numbers:
         if each not in kept:             # behind a gap, or never begun: not part of the prefix
@@ -432,6 +489,7 @@ def replay_logs(Engine engine not None):
         last.size if last is not None else 0, engine.core.last_seqno
     )
     engine.append_edit({"begun": begun_log(engine)})
+    return is_whole
 
 
 def log_path(directory, number):
