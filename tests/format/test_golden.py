@@ -1,7 +1,7 @@
 """Databases that an earlier build wrote must open, be sound, and hold what is written beside them.
 
-They lie in tests/golden as archives; tests/golden/make.py made them. When one of these fails after
-a change, databases of users no longer open either.
+They lie in tests/golden as archives KIND-VERSION; tests/golden/make.py made them, and only that
+writes there. When one of these fails after a change, databases of users no longer open either.
 """
 
 from __future__ import annotations
@@ -16,14 +16,35 @@ import crc32c
 import pytest
 
 import dynalsm
-from dynalsm import errors
+from dynalsm import errors, kv
 from dynalsm._core import Engine
 from dynalsm._core.verify import verify
 from dynalsm.database import Database
 from tests.format.database import read_database
-from tests.golden.content import HERE, NOW, TABLE, engine_content, items, restored, table_content
+from tests.format.log import read_entries, read_log
+from tests.golden import make
+from tests.golden.content import (
+    HERE,
+    NOW,
+    TABLE,
+    engine_content,
+    items,
+    keyspaces_content,
+    restored,
+    table_content,
+)
 
-ENGINES = ["engine", "cut_off"]
+
+def archives(*kinds: str) -> list[str]:
+    """All golden databases of these kinds, whatever version made them."""
+    names = sorted(path.name.removesuffix(".tar.gz") for path in HERE.glob("*.tar.gz"))
+    return [name for name in names if name.split("-")[0] in kinds]
+
+
+ENGINES = archives("engine", "cut_off")
+KEYSPACES = archives("kv", "killed")
+TABLES = archives("table")
+NEWER = 1_000_000  # a version of the format that will never be
 HEADER = struct.Struct("<8sIIIIQI")  # magic, format, min_reader, min_writer, flags, number, 0
 
 
@@ -101,11 +122,54 @@ def test_engine_takes_writes(name: str, tmp_path: Path) -> None:
     assert verify(path).problems == []
 
 
+# --------------------------------------------------------------------------------- byte-key stores
+
+
+@pytest.mark.parametrize("name", KEYSPACES)
+def test_keyspaces_are_as_they_were(name: str, tmp_path: Path) -> None:
+    path, expected = unpack(name, tmp_path / "db")
+    assert set(expected) == {"", "users", "events/ü"}
+    assert min(len(pairs) for pairs in expected.values()) > 20
+    assert verify(path).problems == []
+    with kv.DB(path) as database:
+        assert keyspaces_content(database) == expected
+        database.compact_range()
+        assert keyspaces_content(database) == expected
+    assert verify(path).problems == []
+
+
+def test_the_log_of_the_killed_one_is_full(tmp_path: Path) -> None:
+    """It is what it was made for: everything since the flush stands in its log alone."""
+    path, _ = unpack("killed-0.1", tmp_path / "db")
+    [log] = path.glob("wal/*.wal")
+    records = list(read_log(log))
+    assert len(records) > 60
+    assert sum(1 for record in records for _ in read_entries(record)) > 180
+
+
+@pytest.mark.parametrize("name", KEYSPACES)
+def test_keyspaces_take_writes(name: str, tmp_path: Path) -> None:
+    path, expected = unpack(name, tmp_path / "db")
+    with kv.DB(path) as database:
+        with database.write_batch() as batch:
+            batch.put(b"\xff", b"new")
+            batch.put(b"\xff", b"new", keyspace=database.keyspace("users"))
+        database.keyspace("another").put(b"k", b"v")
+        database.drop_keyspace("events/ü")
+    for space in ("", "users"):
+        expected[space].append(["ff", b"new".hex()])
+    expected["another"] = [[b"k".hex(), b"v".hex()]]
+    del expected["events/ü"]
+    with kv.DB(path) as database:
+        assert keyspaces_content(database) == expected
+
+
 # --------------------------------------------------------------------------------------- a table
 
 
-def test_table_is_as_it_was(tmp_path: Path) -> None:
-    path, expected = unpack("table", tmp_path / "db")
+@pytest.mark.parametrize("name", TABLES)
+def test_table_is_as_it_was(name: str, tmp_path: Path) -> None:
+    path, expected = unpack(name, tmp_path / "db")
     copy = expected.pop("restored")
     kinds = {kind for item in expected["items"] for kind in item["value"]}
     assert kinds == set("S N B BOOL NULL SS NS BS L M".split())
@@ -119,8 +183,9 @@ def test_table_is_as_it_was(tmp_path: Path) -> None:
     assert verify(path).problems == []
 
 
-def test_table_takes_writes(tmp_path: Path) -> None:
-    path, expected = unpack("table", tmp_path / "db")
+@pytest.mark.parametrize("name", TABLES)
+def test_table_takes_writes(name: str, tmp_path: Path) -> None:
+    path, expected = unpack(name, tmp_path / "db")
     item = {"p": {"S": "a"}, "s": {"N": "99"}, "value": {"S": "new"}, "g": {"S": "red"}}
     item["h"] = {"N": "1000"}
     with open_table(path) as database:
@@ -135,8 +200,9 @@ def test_table_takes_writes(tmp_path: Path) -> None:
     assert (found["stream"][-1]["eventName"], found["stream"][-1]["NewImage"]) == ("INSERT", item)
 
 
-def test_items_of_the_table_expire_as_they_were_told(tmp_path: Path) -> None:
-    path, expected = unpack("table", tmp_path / "db")
+@pytest.mark.parametrize("name", TABLES)
+def test_items_of_the_table_expire_as_they_were_told(name: str, tmp_path: Path) -> None:
+    path, expected = unpack(name, tmp_path / "db")
     lasting = [item for item in expected["items"] if "expires" not in item]
     assert 0 < len(lasting) < len(expected["items"])
     with open_table(path, now=NOW + 5000, hide_expired=True) as database:
@@ -151,7 +217,7 @@ def mark_newer(path: Path, *, min_reader: int, min_writer: int) -> None:
     manifest = path / (path / "CURRENT").read_text().splitlines()[0].split()[0]
     data = manifest.read_bytes()
     magic, _, _, _, flags, number, zero = HEADER.unpack_from(data)
-    head = HEADER.pack(magic, 2, min_reader, min_writer, flags, number, zero)
+    head = HEADER.pack(magic, NEWER, min_reader, min_writer, flags, number, zero)
     rest = data[HEADER.size + 4 :]
     manifest.write_bytes(head + struct.pack("<I", crc32c.crc32c(head)) + rest)
 
@@ -160,8 +226,8 @@ def mark_newer(path: Path, *, min_reader: int, min_writer: int) -> None:
 def test_what_needs_a_newer_reader_is_refused_and_left_alone(
     read_only: bool, tmp_path: Path
 ) -> None:
-    path, _ = unpack("cut_off", tmp_path / "db")
-    mark_newer(path, min_reader=2, min_writer=2)
+    path, _ = unpack("cut_off-0.1", tmp_path / "db")
+    mark_newer(path, min_reader=NEWER, min_writer=NEWER)
     before = files(path)
     with pytest.raises(errors.FormatError, match="newer version"):
         Engine.open(path, read_only=read_only)
@@ -173,8 +239,8 @@ def test_what_needs_a_newer_reader_is_refused_and_left_alone(
 
 
 def test_what_needs_a_newer_writer_can_only_be_read(tmp_path: Path) -> None:
-    path, expected = unpack("cut_off", tmp_path / "db")
-    mark_newer(path, min_reader=1, min_writer=2)
+    path, expected = unpack("cut_off-0.1", tmp_path / "db")
+    mark_newer(path, min_reader=1, min_writer=NEWER)
     before = files(path)
     with pytest.raises(errors.FormatError, match="newer version"):
         Engine.open(path)
@@ -187,3 +253,18 @@ def test_what_needs_a_newer_writer_can_only_be_read(tmp_path: Path) -> None:
     finally:
         engine.close()
     assert files(path) == before
+
+
+# ---------------------------------------------------------------------------- how they are made
+
+
+def test_each_kind_is_there_and_none_is_made_anew_unasked(tmp_path: Path) -> None:
+    assert {name.split("-")[0] for name in ENGINES + KEYSPACES + TABLES} == set(make.KINDS)
+    make.make("killed", "x", tmp_path, replace=False)
+    path = tmp_path / "killed-x.tar.gz"
+    before = path.read_bytes()
+    with pytest.raises(FileExistsError, match="old ones"):
+        make.make("killed", "x", tmp_path, replace=False)
+    assert path.read_bytes() == before
+    expected = json.loads((HERE / "killed-0.1.json").read_text(encoding="utf-8"))
+    assert json.loads(path.with_name("killed-x.json").read_text(encoding="utf-8")) == expected

@@ -9,6 +9,7 @@ import base64
 from pathlib import Path
 from typing import Any
 
+from dynalsm import kv
 from dynalsm._core import Engine
 from dynalsm.database import Database
 
@@ -27,6 +28,14 @@ def engine_content(engine: Engine) -> dict[str, Any]:
             "entries": [[key.hex(), value.hex()] for key, value in engine.tree(name).cursor()],
         }
         for name in engine.tree_names()
+    }
+
+
+def keyspaces_content(database: kv.DB) -> dict[str, Any]:
+    """Every pair of every keyspace; the default one is the one without a name."""
+    spaces = {"": database, **{name: database.keyspace(name) for name in database.keyspaces()}}
+    return {
+        name: [[key.hex(), value.hex()] for key, value in space] for name, space in spaces.items()
     }
 
 

@@ -1,25 +1,41 @@
-"""Make the golden databases anew: `python -m tests.golden.make [DIRECTORY]`.
+"""Make a set of golden databases: `python -m tests.golden.make VERSION [--only KIND] [--replace]`.
 
-Only for a new one, or after a change of the format that was meant to be one: the point of those
-that lie here is that an older version made them, so keep the old ones and add others beside.
+The point of those that lie here is that an older version made them: nothing but this command writes
+here, and it makes `KIND-VERSION` beside the others. What exists already is left alone without
+`--replace`, which is for a version that was never released.
 """
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import io
 import json
+import os
 import random
 import shutil
+import signal
+import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import dynalsm
+from dynalsm import kv
 from dynalsm._core import Engine
-from tests.golden.content import HERE, NOW, TABLE, engine_content, restored, table_content
+from tests.golden.content import (
+    HERE,
+    NOW,
+    TABLE,
+    engine_content,
+    keyspaces_content,
+    restored,
+    table_content,
+)
+from tests.support.processes import environment
 from tests.support.store import B, N, S, index, table
 
 OPTIONS: dict[str, Any] = {
@@ -61,16 +77,75 @@ def fill(engine: Engine) -> None:
     engine.write(batch)
 
 
-def make_engine(path: Path, work: Path, *, is_closed: bool) -> dict[str, Any]:
-    """A database of the engine alone; not closed: as a process that died left it."""
+def make_engine(path: Path, work: Path) -> dict[str, Any]:
+    """A database of the engine alone, closed."""
     engine = Engine.open(work, **OPTIONS)
     fill(engine)
     content = engine_content(engine)
-    if is_closed:
-        engine.close()
+    engine.close()
+    shutil.copytree(work, path)
+    return content
+
+
+def make_cut_off(path: Path, work: Path) -> dict[str, Any]:
+    """The same, copied while it is open: what a power cut leaves when all reached the disk."""
+    engine = Engine.open(work, **OPTIONS)
+    fill(engine)
+    content = engine_content(engine)
     shutil.copytree(work, path)
     engine.close()
     return content
+
+
+def fill_keyspaces(path: Path) -> kv.DB:
+    """A byte-key store with three keyspaces: tables below, and a log full of every kind on top."""
+    source = random.Random(12)
+    database = kv.DB(path, create_if_missing=True, memory_bytes=4 << 20)
+    users, events = database.keyspace("users"), database.keyspace("events/ü")
+    database.keyspace("dropped").put(b"k", b"v")
+    database.drop_keyspace("dropped")
+    for space in (database, users, events):
+        for number in range(40):
+            space.put(b"key-%03d" % number, source.randbytes(20))
+    database.flush()
+    for number in range(60):
+        with database.write_batch() as batch:  # one record of the log each, over all keyspaces
+            batch.put(b"count", b"%d" % number)
+            batch.put(b"new-%03d" % number, source.randbytes(number), keyspace=users)
+            batch.delete(b"key-%03d" % (number * 3), keyspace=events)
+    database.delete_range(b"key-005", b"key-015")
+    users.delete_range(b"new-050", b"new-055")
+    users.prefixed_db(b"key-01").delete_range()
+    events.put(b"long", source.randbytes(5000), sync=True)
+    return database
+
+
+def make_kv(path: Path, work: Path) -> dict[str, Any]:
+    """A byte-key store, closed."""
+    database = fill_keyspaces(work)
+    content = keyspaces_content(database)
+    database.close()
+    shutil.copytree(work, path)
+    return content
+
+
+def make_killed(path: Path, work: Path) -> dict[str, Any]:
+    """The same, whose process was killed with everything since the flush in its log."""
+    command = [sys.executable, "-m", "tests.golden.make", "--die-in", str(work)]
+    run = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=environment(), timeout=60
+    )
+    if run.returncode != -signal.SIGKILL:
+        raise RuntimeError(f"the process was to be killed, but ended: {run.stderr}")
+    shutil.copytree(work, path)
+    content: dict[str, Any] = json.loads(run.stdout)
+    return content
+
+
+def die_in(path: Path) -> None:
+    """What the killed process does."""
+    print(json.dumps(keyspaces_content(fill_keyspaces(path))), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def golden_items() -> list[dict[str, Any]]:
@@ -170,19 +245,41 @@ def pack(path: Path, archive: Path) -> None:
     archive.write_bytes(gzip.compress(raw.getvalue(), mtime=0))
 
 
-def main(target: Path) -> None:
+KINDS: dict[str, Callable[[Path, Path], dict[str, Any]]] = {
+    "engine": make_engine,
+    "cut_off": make_cut_off,
+    "kv": make_kv,
+    "killed": make_killed,
+    "table": make_table,
+}
+
+
+def make(kind: str, version: str, target: Path, *, replace: bool) -> None:
+    """Make one archive, and beside it what is in it. Raises: FileExistsError."""
+    archive, content = target / f"{kind}-{version}.tar.gz", target / f"{kind}-{version}.json"
+    if archive.exists() and not replace:
+        raise FileExistsError(f"{archive} is there; it is the old ones that must open")
     with tempfile.TemporaryDirectory() as directory:
-        base = Path(directory)
-        made = {
-            "engine": make_engine(base / "engine", base / "w1", is_closed=True),
-            "cut_off": make_engine(base / "cut_off", base / "w2", is_closed=False),
-            "table": make_table(base / "table", base / "w3"),
-        }
-        for name, content in made.items():
-            pack(base / name, target / f"{name}.tar.gz")
-            text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False)
-            (target / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+        made = KINDS[kind](Path(directory) / "db", Path(directory) / "work")
+        pack(Path(directory) / "db", archive)
+    text = json.dumps(made, indent=1, sort_keys=True, ensure_ascii=False)
+    content.write_text(text + "\n", encoding="utf-8")
+    print(archive)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="tests.golden.make", description=__doc__)
+    parser.add_argument("version", help="goes into the names, as 0.1 does")
+    parser.add_argument("--only", action="append", choices=list(KINDS), help="not all kinds")
+    parser.add_argument("--replace", action="store_true", help="also what exists already")
+    parser.add_argument("--target", type=Path, default=HERE)
+    options = parser.parse_args()
+    for kind in options.only or KINDS:
+        make(kind, options.version, options.target, replace=options.replace)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else HERE)
+    if sys.argv[1:2] == ["--die-in"]:
+        die_in(Path(sys.argv[2]))
+    else:
+        main()
