@@ -419,3 +419,32 @@ def test_depth_is_limited() -> None:
         parse(deep)
     (row,) = read(f"{{Item:{{p:{'[' * 33 + ']' * 33}}}}}".encode(), ION)
     assert isinstance(row.problem, values.ValueProblem)
+
+
+def test_conditions_beside_items_that_are_none() -> None:
+    # Each is the fault of one record, not of the whole load.
+    item = '"Item":{"p":{"S":"x"}},"ConditionExpression":'
+    lines = [
+        f'{{{item}1}}', f'{{{item}"p = :v","ExpressionAttributeValues":[1]}}',
+        f'{{{item}"#p = p","ExpressionAttributeNames":{{"#p":1}}}}', f'{{{item}"p = p"}}',
+    ]  # fmt: skip
+    rows = read("\n".join(lines).encode(), DYNAMODB_JSON)
+    assert [str(row.problem) for row in rows] == [
+        "ConditionExpression is no text", "ExpressionAttributeValues is no map of values",
+        "ExpressionAttributeNames is no map of names", "None",
+    ]  # fmt: skip
+    (row,) = read(b'$ion_1_0 {Item:{p:"x"},ConditionExpression:[1]}\n', ION)
+    assert str(row.problem) == "ConditionExpression is no text"
+
+
+def test_numbers_of_ion_with_more_digits_than_any_attribute() -> None:
+    # Python refuses to print integers of more than 4,300 digits, in an error of its own.
+    (row,) = read(b"{Item:{p:0x" + b"f" * 6000 + b"}}\n", ION)
+    assert isinstance(row.problem, IonProblem)
+    for kind, body in ((b"\x2e", b"\xff" * 100), (b"\x5e", b"\x01" * 20), (b"\x5e", b"\x80" * 99)):
+        (row,) = read(binary(record(b"\x8b" + sized(kind, body))), ION)
+        assert isinstance(row.problem, IonProblem), row
+    (row,) = read(binary(record(b"\x8b" + sized(b"\x2e", bytes(90) + b"\x05"))), ION)
+    assert values.decode_item(row.item) == {"p": 5}
+    (row,) = read(binary(b"\xde\x8c\x8a\xde\x89" + bytes(9)), ION)  # a field's number never ends
+    assert isinstance(row.problem, IonProblem)

@@ -50,6 +50,22 @@ class Condition:
     values: dict[str, Any] | None = None
 
 
+def condition_of(record: dict[str, Any], names: Any, values: Any) -> Condition | None:
+    """Return the condition beside an item, None when there is none. Raises: RecordProblem."""
+    expression = record.get("ConditionExpression")
+    if expression is None:
+        return None
+    if not isinstance(expression, str):
+        raise RecordProblem("ConditionExpression is no text")
+    if names is not None and not (
+        isinstance(names, dict) and all(isinstance(name, str) for name in names.values())
+    ):
+        raise RecordProblem("ExpressionAttributeNames is no map of names")
+    if values is not None and not isinstance(values, dict):
+        raise RecordProblem("ExpressionAttributeValues is no map of values")
+    return Condition(expression, names, values)
+
+
 @dataclass(frozen=True)
 class Row:
     """One record of an object: an encoded item, or the problem with it.

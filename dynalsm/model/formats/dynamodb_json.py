@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from dynalsm import values
-from dynalsm.model.formats import Condition, Lines, RecordProblem, Row
+from dynalsm.model.formats import Condition, Lines, RecordProblem, Row, condition_of
 
 EXTENSION = "json.gz"
 
@@ -60,12 +60,9 @@ def _record(line: bytes) -> tuple[bytes, Condition | None]:
 
 
 def _condition(record: dict[str, Any]) -> Condition | None:
-    expression = record.get("ConditionExpression")
-    if expression is None:
-        return None
-    internal = record.get("ExpressionAttributeValues")
-    if internal is not None:
-        internal = {
-            name: values.decode_value(values.encode_json(value)) for name, value in internal.items()
+    given = record.get("ExpressionAttributeValues")
+    if isinstance(given, dict):
+        given = {
+            name: values.decode_value(values.encode_json(value)) for name, value in given.items()
         }
-    return Condition(expression, record.get("ExpressionAttributeNames"), internal)
+    return condition_of(record, record.get("ExpressionAttributeNames"), given)

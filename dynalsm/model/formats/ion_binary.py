@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 MARK: Final = b"\xe0\x01\x00\xea"
 # Attribute values nest to 32 levels; a record and its wrappers need a few more.
 DEPTH_MAX: Final = 40
+# Of a VarUInt: what it stands for (a length, a symbol, an exponent) has far fewer.
+_VARIABLE_MAX_BYTES: Final = 9
+_NUMBER_MAX_BYTES: Final = 64  # 10^126 has 53
 
 _SYSTEM_SYMBOLS: Final = (
     "$0", "$ion", "$ion_1_0", "$ion_symbol_table", "name", "version", "imports", "symbols",
@@ -61,8 +64,12 @@ def records(lines: Lines, first: bytes) -> Iterator[Any]:
         body = source.body(head[0])
         try:
             read = _Reader(body, symbols).top_level()
-        except (ValueError, IndexError, struct.error) as problem:
-            read = problem if isinstance(problem, ValueError) else IonProblem("it ends early")
+        except (IonProblem, values.ValueProblem) as problem:
+            read = problem
+        except UnicodeDecodeError as problem:
+            read = IonProblem(f"it is not UTF-8: {problem}")
+        except (IndexError, struct.error):
+            read = IonProblem("it ends early")
         if isinstance(read, list):
             symbols = read
         elif read is not _SKIPPED:
@@ -259,7 +266,7 @@ def _scalar(kind: int, body: bytes) -> Any:
         return body
     if kind in (_POSITIVE, _NEGATIVE):
         sign = "-" if kind == _NEGATIVE else ""
-        return values.parse_number(f"{sign}{int.from_bytes(body)}")
+        return values.parse_number(f"{sign}{_magnitude(body)}")
     if kind == _FLOAT and len(body) in (0, 4, 8):
         number = struct.unpack(">f" if len(body) == 4 else ">d", body)[0] if body else 0.0
         return values.parse_number(repr(number))
@@ -268,18 +275,27 @@ def _scalar(kind: int, body: bytes) -> Any:
     raise IonProblem(f"no attribute value can hold type {kind} of Ion")
 
 
+def _magnitude(data: bytes) -> int:
+    """Return a number without sign. What is longer than an attribute's digits is not read."""
+    if len(data.lstrip(b"\0")) > _NUMBER_MAX_BYTES:
+        raise IonProblem("a number has more digits than an attribute can hold")
+    return int.from_bytes(data)
+
+
 def _decimal(body: bytes) -> Decimal:
     if not body:
         return Decimal(0)
     sign, exponent = body[0] & 0x40, body[0] & 0x3F
     place = 1
     while not body[place - 1] & 0x80:
+        if place == _VARIABLE_MAX_BYTES:
+            raise IonProblem("a number is longer than any that is meant")
         exponent = exponent << 7 | body[place] & 0x7F
         place += 1
     if sign:
         exponent = -exponent
     rest = body[place:]
-    coefficient = int.from_bytes(bytes((rest[0] & 0x7F,)) + rest[1:]) if rest else 0
+    coefficient = _magnitude(bytes((rest[0] & 0x7F,)) + rest[1:]) if rest else 0
     minus = "-" if rest and rest[0] & 0x80 else ""
     return values.parse_number(f"{minus}{coefficient}E{exponent}")
 
@@ -287,7 +303,10 @@ def _decimal(body: bytes) -> Decimal:
 def _unsigned(data: bytes, place: int) -> tuple[int, int]:
     """Read a VarUInt; return it and where it ends."""
     number = 0
+    limit = place + _VARIABLE_MAX_BYTES
     while True:
+        if place == limit:
+            raise IonProblem("a number is longer than any that is meant")
         byte = data[place]
         place += 1
         number = number << 7 | byte & 0x7F

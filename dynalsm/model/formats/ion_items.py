@@ -16,11 +16,11 @@ from typing import Any
 from dynalsm import values
 from dynalsm.model.formats import (
     RECORD_MAX_BYTES,
-    Condition,
     Lines,
     ObjectProblem,
     RecordProblem,
     Row,
+    condition_of,
     ion_binary,
 )
 from dynalsm.model.formats.ion_reader import Incomplete, IonProblem, parse
@@ -125,7 +125,9 @@ def rows(lines: Lines) -> Iterator[Row]:
             found = parse(pending.decode())
         except Incomplete:
             continue
-        except (IonProblem, UnicodeDecodeError) as problem:
+        except UnicodeDecodeError as problem:
+            found = [IonProblem(f"it is not UTF-8: {problem}")]
+        except (IonProblem, values.ValueProblem) as problem:
             found = [problem]
         pending = b""
         for record in found:
@@ -142,17 +144,8 @@ def _row(lines: Lines, record: Any) -> Row:
         if not isinstance(record, dict) or not isinstance(record.get("Item"), dict):
             raise RecordProblem('The record has no member "Item" with an item')
         item = values.encode_item(record["Item"])
+        names, given = (record.get(f"ExpressionAttribute{each}") for each in ("Names", "Values"))
+        condition = condition_of(record, names, given)
     except ValueError as problem:
         return Row(lines.index, lines.end_bytes, problem=problem)
-    return Row(lines.index, lines.end_bytes, item, _condition(record))
-
-
-def _condition(record: dict[str, Any]) -> Condition | None:
-    expression = record.get("ConditionExpression")
-    if expression is None:
-        return None
-    return Condition(
-        expression,
-        record.get("ExpressionAttributeNames"),
-        record.get("ExpressionAttributeValues"),
-    )
+    return Row(lines.index, lines.end_bytes, item, condition)

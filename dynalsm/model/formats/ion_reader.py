@@ -19,6 +19,8 @@ from dynalsm import values
 
 # Deeper than any item may be: the item's own check speaks of 32.
 DEPTH_MAX: Final = 64
+# Of a number with base 2 or 16; attributes hold less than 10^126, which has 419 bits.
+_BASED_MAX_CHARACTERS: Final = 500
 
 # Kinds of tokens: the groups of _TOKEN.
 _MARK, _STRING, _LONG, _QUOTED, _BLOB, _NUMBER, _NULL, _WORD, _END = range(1, 10)
@@ -223,6 +225,8 @@ def _number(text: str) -> Decimal:
     if "_" in text or "x" in text or "X" in text or "b" in text or "B" in text:
         text = text.replace("_", "")
         if re.match("-?0[xXbB]", text):
+            if len(text) > _BASED_MAX_CHARACTERS:
+                raise IonProblem("a number has more digits than an attribute can hold")
             text = str(int(text, 0))
     plain = text.replace("d", "E").replace("D", "E").replace("e", "E")
     return values.parse_number(plain.replace(".E", "E").rstrip("."))
