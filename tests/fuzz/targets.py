@@ -19,6 +19,8 @@ TARGETS: Final = {
     "legacy": "requests:Legacy",
     "tokens": "requests:Tokens",
     "operations": "operations:Operations",
+    "imports": "imports:Imports",
+    "http": "http:Http",
 }
 
 
