@@ -35,6 +35,7 @@ from dynalsm.snapshots import Snapshot
 
 if TYPE_CHECKING:
     from dynalsm._core import Engine
+    from dynalsm._core.keyring import MasterKey
     from dynalsm.model.insights import HotKeys
 
 DURABILITIES = ("commit", "interval", "os")
@@ -265,7 +266,8 @@ class Database:
         from dynalsm._core import verify
 
         self._check_open()
-        problems = [str(problem) for problem in verify.verify(self.path).problems]
+        report = verify.verify(self.path, keys=self.engine.keys)
+        problems = [str(problem) for problem in report.problems]
         return problems or [str(one) for one in self.index_differences()]
 
     def index_differences(self) -> list[consistency.Difference]:
@@ -290,6 +292,25 @@ class Database:
         """
         self._check_open()
         self.engine.checkpoint(os.fspath(path))
+
+    def rotate_key(self, encryption_key: MasterKey) -> None:
+        """Have another key open the database from now on.
+
+        Nothing but its file KEYS is written, so it takes milliseconds; keep the old key until the
+        call has returned. Raises: errors.EncryptionError when the database is not encrypted.
+        """
+        self._check_open()
+        self.engine.rotate_key(encryption_key)
+
+    def rotate_data_key(self, *, resume: bool = False) -> None:
+        """Encrypt everything anew, under a data key that is made now, while reads and writes go on.
+
+        resume: make no new key, but go on where a call that was cut off has stopped. Backups and
+        the bases of point-in-time recovery stay under the keys that they were made with.
+        Raises: errors.EncryptionError when the database is not encrypted.
+        """
+        self._check_open()
+        self.engine.rotate_data_key(resume=resume)
 
     def spawn(self, name: str, run: Callable[[], None]) -> threading.Thread:
         """Start a background thread; it must end soon after `stopping` is set."""

@@ -1,5 +1,7 @@
 from typing import Any, Literal, final
 
+from dynalsm._core.keyring import Keyring
+
 Entry = tuple[bytes, int, bytes]
 
 def block_build(entries: list[Entry], interval: int = 16) -> bytes: ...
@@ -56,6 +58,7 @@ class SSTableWriter:
         filter_bits: int = 10,
         codec: int = 0,
         compression_level: int = 1,
+        keys: Keyring | None = None,
     ) -> None: ...
     @property
     def size_bytes(self) -> int: ...
@@ -64,7 +67,7 @@ class SSTableWriter:
     def finish(self) -> dict[str, Any]: ...
     def abandon(self) -> None: ...
 
-def write_table(path: str, entries: list[Entry], **options: int) -> dict[str, Any]: ...
+def write_table(path: str, entries: list[Entry], **options: Any) -> dict[str, Any]: ...
 @final
 class SSTable:
     def __init__(
@@ -75,7 +78,10 @@ class SSTable:
         file_bytes: int = 0,
         unique_id: int = 0,
         cache: BlockCache | None = None,
+        keys: Keyring | None = None,
     ) -> None: ...
+    @property
+    def key_id(self) -> int: ...
     @property
     def memory_bytes(self) -> int: ...
     @property

@@ -60,6 +60,7 @@ from dynalsm._core.sstable_reader cimport (
     found_release,
     table_get,
     table_get_many,
+    table_key_id,
     table_load,
     table_memory,
     table_obsolete,
@@ -390,7 +391,7 @@ cdef class SSTableWriter:
     def __init__(
         self, str path, *, uint64_t file_id=1, uint64_t tree_id=7, uint32_t level=0,
         uint32_t block_bytes=4096, uint32_t restart_interval=16, uint32_t filter_bits=10,
-        int codec=0, int compression_level=1,
+        int codec=0, int compression_level=1, keys=None,
     ):
         cdef TableOptions options
         cdef Failure failure
@@ -400,6 +401,7 @@ cdef class SSTableWriter:
         options.filter_bits = filter_bits
         options.codec = codec
         options.compression_level = compression_level
+        options.keyring = NULL if keys is None else <void*>keys
         self.writer = table_writer_open(
             os.fsencode(path), file_id, tree_id, level, &options, &failure
         )
@@ -519,17 +521,23 @@ cdef class SSTable:
 
     def __init__(
         self, str path, *, uint64_t file_id=1, uint64_t file_bytes=0, uint64_t unique_id=0,
-        BlockCache cache=None,
+        BlockCache cache=None, keys=None,
     ):
         cdef Failure failure
         failure_clear(&failure)
         self.cache = cache
         self.table = table_open(
             os.fsencode(path), file_id, file_bytes, unique_id,
-            NULL if cache is None else cache.cache, &failure,
+            NULL if cache is None else cache.cache, NULL if keys is None else <void*>keys,
+            &failure,
         )
         if self.table == NULL:
             raise_failure(&failure)
+
+    @property
+    def key_id(self):
+        """Of the data key it is encrypted under; 0: not encrypted."""
+        return table_key_id(self.table)
 
     def load(self):
         cdef Failure failure

@@ -32,11 +32,15 @@ STAGE = os.path.join("data", "checkpoint")
 COPY_BYTES = 1 << 20
 
 
-def write(engine: Engine, path: str, trees: Set[str] | None = None) -> int:
+def write(
+    engine: Engine, path: str, trees: Set[str] | None = None, *, has_keys: bool = True
+) -> int:
     """Write a checkpoint of everything that has been flushed into the new directory `path`.
 
-    trees: names of those to be in it; None: all. Returns the sequence number of the last commit in
-    it. Raises: StorageError when there is something at `path`, StorageIOError, NoSpaceError.
+    trees: names of those to be in it; None: all. has_keys: with the keys of an encrypted database,
+    under the master key of this moment; without, only this database can read it. Returns the
+    sequence number of the last commit in it. Raises: StorageError when there is something at
+    `path`, StorageIOError, NoSpaceError.
     """
     target = os.path.abspath(path)
     if os.path.lexists(target):
@@ -45,6 +49,8 @@ def write(engine: Engine, path: str, trees: Set[str] | None = None) -> int:
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         seqno = _write_aside(engine, temporary, trees)
+        if has_keys and engine.keys is not None:
+            engine.keys.save(temporary)
         files.rename_file(temporary, target, sync=False)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -89,7 +95,7 @@ def _write_aside(engine: Engine, target: str, trees: Set[str] | None) -> int:
     files.make_directory(os.path.join(target, "wal"), sync=False)
     number = base["next"]
     base["next"] = number + 1
-    Manifest.create(target, number, base).close()
+    Manifest.create(target, number, base, engine.keys).close()
     flushed: int = base["flushed"]
     return flushed
 

@@ -6,8 +6,9 @@
 #
 # Lock order: commit mutex -> partition mutex -> memtable mutex; commit mutex -> sync mutex;
 # commit mutex -> work mutex. The snapshot mutex and the cache's are taken last and alone.
-# Nobody takes the GIL, raises or calls Python under any of them; a thread that holds the GIL
-# takes the commit mutex only by trylock, or releases the GIL first.
+# Nobody raises or calls Python under any of them, and only encryption (cipher.pxd) takes the GIL,
+# under the commit mutex; a thread that holds the GIL takes that only by trylock, or releases the
+# GIL first.
 #
 # Invariants: (1) log order = sequence order = visibility order;
 #             (2) durable_seqno never passes a record that is not on stable storage, in its own log
@@ -96,6 +97,7 @@ cdef struct EngineCore:
     uint64_t snapshot_count
     uint64_t snapshot_capacity
     Cache* cache
+    void* keyring            # borrowed from the engine: keyring.Keyring; NULL: not encrypted
     Counters counters
 
 

@@ -437,7 +437,9 @@ cdef int rotate_locked(EngineCore* core, Failure* failure) noexcept nogil:
         return fail(failure, NO_SPACE, "too many logs wait for their flush", core.directory, -1, 0)
     number = atomic_add(&core.next_file, 1) - 1
     snprintf(path, sizeof(path), "%s/wal/%012llu.wal", core.directory, <unsigned long long>number)
-    fresh = wal_create(path, number, old.number, old.size, core.last_seqno, failure)
+    fresh = wal_create(
+        path, number, old.number, old.size, core.last_seqno, core.keyring, failure
+    )
     if fresh == NULL:
         return failure.status
     pthread_mutex_lock(&core.sync_mutex)

@@ -37,6 +37,7 @@ cdef class Engine:
     cdef public uint64_t replay_generation
     cdef public uint64_t replayed_logs   # how many the open had to read
     cdef public object lock          # the held directory lock
+    cdef readonly object keys        # keyring.Keyring, or None: not encrypted
     cdef readonly object admin       # threading.RLock: trees, manifest, installs
     cdef readonly object flush_lock  # one flush at a time
     cdef readonly object picker_options

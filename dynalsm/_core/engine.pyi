@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, Self, final
 
 from dynalsm._core.cursor import Cursor
+from dynalsm._core.keyring import Keyring, MasterKey
 
 MAX_KEY_BYTES: int
 MAX_VALUE_BYTES: int
@@ -22,6 +23,7 @@ class Engine:
     manifest: Any
     state: Any
     lock: Any
+    keys: Keyring | None
     admin: RLock
     flush_lock: RLock
     workers: Any
@@ -42,6 +44,8 @@ class Engine:
         error_if_exists: bool = False,
         read_only: bool = False,
         durability: str = "commit",
+        encryption_key: MasterKey | None = None,
+        keys: Keyring | None = None,
         **options: Any,
     ) -> Engine: ...
     @property
@@ -69,6 +73,9 @@ class Engine:
     ) -> None: ...
     def ingest(self, tree: Tree, entries: Iterable[tuple[bytes, bytes]]) -> int: ...
     def resume(self) -> None: ...
+    def rotate_key(self, encryption_key: MasterKey) -> None: ...
+    def rotate_data_key(self, *, resume: bool = False) -> None: ...
+    def old_key_files(self) -> int: ...
     def checkpoint(self, path: str | PathLike[str]) -> None: ...
     def stats(self) -> dict[str, Any]: ...
     def roll_manifest(self) -> None: ...

@@ -10,7 +10,7 @@ import os
 import threading
 
 from dynalsm import errors
-from dynalsm._core import background, jobs, picker, recovery
+from dynalsm._core import background, jobs, keyring, picker, recovery
 from dynalsm._core.cursor import Cursor
 
 from dynalsm._core.cache cimport (
@@ -183,28 +183,34 @@ cdef class Engine:
     @staticmethod
     def open(
         path, *, create_if_missing=True, error_if_exists=False, read_only=False,
-        durability="commit", **options
+        durability="commit", encryption_key=None, keys=None, **options
     ):
         """Open the engine in the directory `path`, creating it when it is missing.
 
-        Raises LockedError, FormatError, CorruptionError, StorageIOError, ValueError (options).
+        encryption_key: of an encrypted database (keyring.MasterKey); keys: its Keyring, when the
+        files belong to a database that is open. Raises LockedError, FormatError, EncryptionError,
+        CorruptionError, StorageIOError, ValueError (options).
         """
+        master = None if encryption_key is None else keyring.master_key(encryption_key)
         for attempt in range(OPEN_ATTEMPTS):
             try:
                 return Engine.open_once(
-                    path, create_if_missing, error_if_exists, read_only, durability, options
+                    path, create_if_missing, error_if_exists, read_only, durability, master, keys,
+                    options,
                 )
             except recovery.Overtaken as overtaken:
                 if attempt == OPEN_ATTEMPTS - 1:
                     raise overtaken.__cause__ from None
 
     @staticmethod
-    def open_once(path, create_if_missing, error_if_exists, read_only, durability, options):
+    def open_once(
+        path, create_if_missing, error_if_exists, read_only, durability, master, keys, options
+    ):
         """One attempt of open(); recovery.Overtaken when a writer was faster than this reader."""
         cdef Engine engine = Engine.__new__(Engine)
         engine.prepare(os.fspath(path), read_only, durability, options)
         try:
-            recovery.open_engine(engine, create_if_missing, error_if_exists)
+            recovery.open_engine(engine, create_if_missing, error_if_exists, master, keys)
         except BaseException:
             engine.release()
             raise
@@ -261,6 +267,12 @@ cdef class Engine:
         self.partition_limit_bytes = chosen["partition_limit_bytes"]
         self.compaction_bytes_per_second = chosen["compaction_bytes_per_second"]
         table_set_descriptor_limit(chosen["max_open_files"])
+
+    def use_keys(self, keys):
+        """Encrypt from here on, unless `keys` is None (once, by open)."""
+        self.keys = keys
+        self.core.keyring = NULL if keys is None else <void*>keys
+        self.top_options.keyring = self.deep_options.keyring = self.core.keyring
 
     @property
     def closed(self):
@@ -615,6 +627,74 @@ cdef class Engine:
             raise ValueError("the tree belongs to another engine")
         return ingest.ingest(self, tree, entries)
 
+    def rotate_key(self, encryption_key):
+        """Have another master key open the database from now on; durable on return.
+
+        Nothing but KEYS is written again. On failure the old key goes on being the one, unless
+        KEYS could not be written back: then either may be. Raises EncryptionError (the database is
+        not encrypted), StorageIOError."""
+        self.check_keys().rewrap(keyring.master_key(encryption_key))
+
+    def rotate_data_key(self, *, bint resume=False):
+        """Encrypt everything anew, under a data key that is made now.
+
+        On return no file of the database is under an older one; writes and reads go on meanwhile.
+        resume: make no new key, but go on with what was cut off. Raises as flush() does."""
+        keys = self.check_keys()
+        if not resume:
+            keys.add_key()
+        self.flush_generations()
+        self.enter()
+        try:
+            with self.admin:
+                self.roll_manifest()
+            jobs.rewrite_old(self)
+        finally:
+            self.leave()
+        with self.admin:
+            self.roll_manifest()         # the one before, under the old key, goes now
+
+    def flush_generations(self):
+        """Flush, and begin a new log even if there was nothing to flush."""
+        cdef Failure failure
+        self.flush()
+        self.enter()
+        try:
+            failure_clear(&failure)
+            with nogil:
+                pthread_mutex_lock(&self.core.commit_mutex)
+                rotate_locked(self.core, &failure)
+                pthread_mutex_unlock(&self.core.commit_mutex)
+            raise_failure(&failure)
+            jobs.flush_all(self)
+        finally:
+            self.leave()
+
+    def check_keys(self):
+        """The keyring. Raises EncryptionError when there is none, ReadOnlyError, PoisonedError."""
+        self.check_writable()
+        if self.keys is None:
+            raise errors.EncryptionError("the database is not encrypted", path=self.path)
+        return self.keys
+
+    def old_key_files(self):
+        """How many tables, logs and manifests are under an older data key than new ones get."""
+        cdef int index
+        cdef uint64_t count, newest
+        if self.keys is None:
+            return 0
+        newest = self.keys.key_id
+        count = jobs.old_tables(self)
+        with self.admin:
+            count += self.manifest is not None and self.manifest.key_id != newest
+        pthread_mutex_lock(&self.core.sync_mutex)
+        if self.core.wal != NULL:
+            count += self.core.wal.cipher.key_id != newest
+        for index in range(self.core.old_log_count):
+            count += self.core.old_logs[index].cipher.key_id != newest
+        pthread_mutex_unlock(&self.core.sync_mutex)
+        return count
+
     def resume(self):
         """Try at once what failed for want of space, rather than at the next attempt.
 
@@ -693,6 +773,10 @@ def engine_stats(Engine engine not None):
             "sealed_generations": core.generation_count,
             "reason": stall_reason(engine),
         },
+        "encryption": {
+            "data_keys": 0 if engine.keys is None else engine.keys.count,
+            "old_key_files": engine.old_key_files(),
+        },
         "disk_bytes": sum(tree["disk_bytes"] for tree in trees.values()),
         "trees": trees,
         "failures": engine_failures(engine),
@@ -738,6 +822,7 @@ cdef TableOptions table_options(dict chosen, int codec):
     options.filter_bits = chosen["filter_bits"]
     options.codec = codec
     options.compression_level = chosen["compression_level"]
+    options.keyring = NULL               # once the keys are known
     return options
 
 

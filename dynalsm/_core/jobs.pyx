@@ -45,7 +45,7 @@ from dynalsm._core.memtable cimport (
 from dynalsm._core.merge cimport merge_source
 from dynalsm._core.partition cimport Partition
 from dynalsm._core.source cimport Source
-from dynalsm._core.sstable_reader cimport Table, table_obsolete, table_open
+from dynalsm._core.sstable_reader cimport Table, table_key_id, table_obsolete, table_open
 from dynalsm._core.sstable_writer cimport TableInfo
 from dynalsm._core.status cimport (
     CORRUPTION,
@@ -249,7 +249,7 @@ cdef int adopt_outputs(Engine engine, Job* job, Change change) except -1:
         with nogil:
             table = table_open(
                 path, job.outputs[index].file_id, job.outputs[index].file_bytes,
-                job.outputs[index].unique_id, engine.core.cache, &failure
+                job.outputs[index].unique_id, engine.core.cache, engine.core.keyring, &failure
             )
         if table == NULL:
             raise_failure(&failure)
@@ -980,6 +980,57 @@ def compact_tree(Engine engine not None, Tree tree not None, lower, upper):
         if plan is not None:
             run_plan(engine, <size_t>partition, plan)
         index += 1
+
+
+def rewrite_old(Engine engine not None):
+    """Write every table that is under an older data key again, at its level."""
+    while old_tables(engine):
+        plan, address = next_old(engine)
+        if plan is not None:
+            run_plan(engine, address, plan)
+        else:
+            time.sleep(0.01)             # background jobs hold what is left
+
+
+def old_tables(Engine engine not None):
+    """How many tables are encrypted under an older data key than new ones."""
+    cdef Tree tree
+    cdef Version* version
+    cdef int part, level, index
+    cdef uint64_t newest = engine.keys.key_id
+    count = 0
+    with engine.admin:
+        for tree in engine.trees.values():
+            for part in range(tree.core.parts.count):
+                version = tree.core.parts.items[part].version
+                for level in range(LEVELS):
+                    for index in range(version.counts[level]):
+                        count += table_key_id(version.files[level][index].table) != newest
+    return count
+
+
+cdef tuple next_old(Engine engine):
+    """A plan that writes one such table again, and its partition; (None, 0): none is free."""
+    cdef Tree tree
+    cdef Partition* partition
+    cdef FileMeta* meta
+    cdef int part, level, index
+    cdef uint64_t newest = engine.keys.key_id
+    with engine.admin:
+        for tree in engine.trees.values():
+            for part in range(tree.core.parts.count):
+                partition = tree.core.parts.items[part]
+                for level in range(LEVELS):
+                    for index in range(partition.version.counts[level]):
+                        meta = partition.version.files[level][index]
+                        if meta.is_busy or table_key_id(meta.table) == newest:
+                            continue
+                        plan = picker.Plan(
+                            [meta.info.file_id], level, False, 1.0, "under an old data key"
+                        )
+                        mark(partition, plan, True)
+                        return plan, <size_t>partition
+    return None, 0
 
 
 # -------------------------------------------------------------------------------- waiting for work

@@ -7,6 +7,8 @@ Byte layout (little-endian; docs/format-log.md)::
     MANIFEST-<number, six digits or more>
       header   magic "DLSMMAN1" | format u32 | min_reader u32 | min_writer u32 | flags u32
                | number u64 | reserved u32 | crc32c u32 over the bytes before it
+               and, in an encrypted one (flag 1), the head of an encrypted file (docs/format.md);
+               its payloads are sealed
       frames   each at a multiple of 8:
                length u32 | crc32c u32 | synced u64 | payload (msgpack) | zeros to a multiple of 8
                crc over number u64, offset of the frame u64, length u32, synced u64, payload;
@@ -30,6 +32,7 @@ Thread safety: none; the caller holds the engine's lock for trees and versions.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import os
@@ -43,12 +46,17 @@ import msgpack
 from dynalsm import errors
 from dynalsm._core import files, wal
 from dynalsm._core.crc32c import checksum
+from dynalsm._core.keyring import HEAD_BYTES, FileSeal, Keyring, refuse_plain
 
 MAGIC = b"DLSMMAN1"
 FORMAT = 1
 #: The oldest reader and writer that can work with what this version writes, and what this one is.
 MIN_READER = MIN_WRITER = 1
-READER = WRITER = 1
+READER = WRITER = 2
+#: Encrypted manifests need a reader of that format.
+ENCRYPTED_FORMAT = 2
+ENCRYPTED = 1  # flag of the header
+_PURPOSE = b"manifest"
 
 CURRENT = "CURRENT"
 _CURRENT_TEXT = re.compile(rb"(MANIFEST-[0-9]{6,20}) ([0-9a-f]{8})\n")
@@ -66,6 +74,9 @@ ROLL_FACTOR = 4
 
 # A reader beside a writer may lose this many races with manifests being rolled and removed.
 _READ_ATTEMPTS = 10
+
+# These are not answered by reading again.
+_REFUSALS = (errors.FormatError, errors.EncryptionError)
 
 Edit = dict[Any, Any]
 
@@ -86,6 +97,8 @@ class LoadedManifest:
     #: The newest durable offset that the file itself states.
     synced: int
     min_writer: int
+    #: How its payloads are sealed; None: not at all.
+    seal: FileSeal | None = field(default=None)
     #: Whether CURRENT named this manifest; False: CURRENT was lost, the manifest proved itself.
     from_current: bool = field(default=True)
 
@@ -104,9 +117,13 @@ def manifest_numbers(names: list[str]) -> list[int]:
 class Manifest:
     """A manifest being written. Made by `create` or `resume`."""
 
-    def __init__(self, directory: str, number: int, file: files.File) -> None:
+    def __init__(
+        self, directory: str, number: int, file: files.File, keys: Keyring | None = None
+    ) -> None:
         self._directory = directory
         self._file = file
+        self._keys = keys
+        self._seal: FileSeal | None = None
         self._is_poisoned = False
         self.number = number
         self.size = 0
@@ -120,12 +137,13 @@ class Manifest:
     # ---- opening ----
 
     @staticmethod
-    def load(directory: str) -> LoadedManifest | None:
+    def load(directory: str, keys: Keyring | None = None) -> LoadedManifest | None:
         """Read the manifest that CURRENT names. None: there is no database here (yet).
 
         A directory in which creation was cut off counts as empty. When CURRENT is missing or
         damaged, the newest manifest that proves to have been current is used.
-        Raises: CorruptionError, FormatError (written for a newer version), StorageIOError.
+        keys: those of an encrypted database. Raises: CorruptionError, EncryptionError, FormatError
+        (written for a newer version), StorageIOError.
         """
         for _ in range(_READ_ATTEMPTS):
             names = files.list_directory(directory)
@@ -133,16 +151,19 @@ class Manifest:
             number = _current_number(text)
             try:
                 if number is None:
-                    return _load_without_current(directory, names, has_current=text is not None)
-                return _load_current(directory, number, names)
+                    has_current = text is not None
+                    return _load_without_current(directory, names, keys, has_current=has_current)
+                return _load_current(directory, number, names, keys)
             except errors.StorageError as error:
                 # Beside a writer, the manifest may have been rolled meanwhile.
-                if _read_current(directory) == text or isinstance(error, errors.FormatError):
+                if _read_current(directory) == text or isinstance(error, _REFUSALS):
                     raise
         raise errors.StorageError("CURRENT keeps changing", path=os.path.join(directory, CURRENT))
 
     @classmethod
-    def create(cls, directory: str, number: int, first_edit: Edit) -> Manifest:
+    def create(
+        cls, directory: str, number: int, first_edit: Edit, keys: Keyring | None = None
+    ) -> Manifest:
         """Begin the first manifest of a database: durable, and named by CURRENT, on return.
 
         REQUIRES: load() returned None. What a cut off creation left is removed.
@@ -156,18 +177,22 @@ class Manifest:
         if leftovers:
             # Two manifests without CURRENT would not look like a beginning any more.
             files.sync_directory(directory)
-        return cls._begin(directory, number, first_edit)
+        return cls._begin(directory, number, first_edit, keys)
 
     @classmethod
-    def replace(cls, directory: str, number: int, base: Edit) -> Manifest:
+    def replace(
+        cls, directory: str, number: int, base: Edit, keys: Keyring | None = None
+    ) -> Manifest:
         """Begin a manifest that takes the place of all others, whatever state they are in.
 
         `number` is higher than that of every manifest before; those stay. For repair.
         """
-        return cls._begin(directory, number, base)
+        return cls._begin(directory, number, base, keys)
 
     @classmethod
-    def salvage(cls, directory: str, number: int) -> tuple[list[Edit], bool]:
+    def salvage(
+        cls, directory: str, number: int, keys: Keyring | None = None
+    ) -> tuple[list[Edit], bool]:
         """Return the edits of a manifest that can be read, and whether that is all of them.
 
         What lies behind damage is read as well. No edits: not even the base can be read.
@@ -175,8 +200,17 @@ class Manifest:
         path = os.path.join(directory, manifest_name(number))
         data = files.read_file(path)
         edits: list[Edit] = []
+        seal = None
         offset, end = _HEADER_BYTES, len(data) - _FRAME.size
         is_whole = True
+        if keys is not None:
+            # Found by its mark, should the header be damaged; without it nothing can be read.
+            offset += HEAD_BYTES
+            try:
+                head = data[_HEADER_BYTES:offset].ljust(HEAD_BYTES, b"\0")
+                seal = FileSeal.find(keys, head, _PURPOSE, path, _HEADER_BYTES)
+            except errors.StorageError:
+                return [], False
         while offset <= end:
             found = _frame_at(data, number, offset)
             if found is None:
@@ -187,12 +221,19 @@ class Manifest:
                 continue
             start = offset + _FRAME.size
             if found[0]:
-                edits.append(_unpack(data[start : start + found[0]], path, offset))
+                try:
+                    edits.append(_edit_at(data, number, offset, path, seal))
+                except errors.CorruptionError:
+                    is_whole = False
+                    if not edits:
+                        return [], False
             offset = _aligned(start + found[0])
         return edits, is_whole
 
     @classmethod
-    def resume(cls, directory: str, loaded: LoadedManifest) -> Manifest:
+    def resume(
+        cls, directory: str, loaded: LoadedManifest, keys: Keyring | None = None
+    ) -> Manifest:
         """Go on appending to a manifest that was loaded; a torn end is cut off first."""
         if loaded.min_writer > WRITER:
             raise errors.FormatError(
@@ -200,7 +241,8 @@ class Manifest:
                 f"this version has {WRITER}",
                 path=loaded.path,
             )
-        manifest = cls(directory, loaded.number, files.File(loaded.path, os.O_RDWR))
+        manifest = cls(directory, loaded.number, files.File(loaded.path, os.O_RDWR), keys)
+        manifest._seal = loaded.seal
         try:
             if manifest._file.size() != loaded.end:
                 manifest._file.truncate(loaded.end)
@@ -219,14 +261,16 @@ class Manifest:
         return manifest
 
     @classmethod
-    def _begin(cls, directory: str, number: int, base: Edit) -> Manifest:
+    def _begin(cls, directory: str, number: int, base: Edit, keys: Keyring | None) -> Manifest:
         path = os.path.join(directory, manifest_name(number))
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
-        manifest = cls(directory, number, files.File(path, flags))
+        manifest = cls(directory, number, files.File(path, flags), keys)
         try:
-            header = _HEADER.pack(MAGIC, FORMAT, MIN_READER, MIN_WRITER, 0, number, 0)
-            header += _CRC.pack(checksum(header))
-            data = header + _frame(number, len(header), 0, _pack(base))
+            header = _header(number, is_encrypted=keys is not None)
+            if keys is not None:
+                head, manifest._seal = FileSeal.create(keys, _PURPOSE)
+                header += head
+            data = header + _frame(number, len(header), 0, _pack(base), manifest._seal)
             manifest._file.write(data, 0)
             manifest._file.sync()
             files.sync_directory(directory)
@@ -248,6 +292,11 @@ class Manifest:
         return os.path.join(self._directory, manifest_name(self.number))
 
     @property
+    def key_id(self) -> int:
+        """The id of the data key it is encrypted under; 0: not encrypted."""
+        return self._seal.key_id if self._seal is not None else 0
+
+    @property
     def is_poisoned(self) -> bool:
         """Whether an append failed: only roll() helps."""
         return self._is_poisoned
@@ -266,7 +315,7 @@ class Manifest:
         """
         payload = _pack(edit)
         self._check_writable()
-        frame = _frame(self.number, self.size, self._synced, payload)
+        frame = _frame(self.number, self.size, self._synced, payload, self._seal)
         try:
             self._file.write(frame, self.size)
             if sync:
@@ -302,14 +351,14 @@ class Manifest:
             raise ValueError(f"manifest {number} does not follow {self.number}")
         _discard(self._directory, number)
         try:
-            fresh = Manifest._begin(self._directory, number, base)
+            fresh = Manifest._begin(self._directory, number, base, self._keys)
         except BaseException:
             if not self._is_current():
                 self._is_poisoned = True
             raise
         previous = self.number
         self._file.close()
-        self._file = fresh._file
+        self._file, self._seal = fresh._file, fresh._seal
         self._is_poisoned = fresh._is_poisoned
         self._synced = fresh._synced
         self._has_unsynced = False
@@ -344,7 +393,7 @@ class Manifest:
         self._write_mark()
 
     def _write_mark(self) -> None:
-        frame = _frame(self.number, self.size, self.size, b"")
+        frame = _frame(self.number, self.size, self.size, b"", None)
         try:
             self._file.write(frame, self.size)
         except errors.StorageError:
@@ -363,7 +412,18 @@ def _pack(edit: Edit) -> bytes:
     return payload
 
 
-def _frame(number: int, offset: int, synced: int, payload: bytes) -> bytes:
+def _header(number: int, *, is_encrypted: bool) -> bytes:
+    fields = [FORMAT, MIN_READER, MIN_WRITER, 0]
+    if is_encrypted:
+        fields = [FORMAT, ENCRYPTED_FORMAT, ENCRYPTED_FORMAT, ENCRYPTED]
+    header = _HEADER.pack(MAGIC, *fields, number, 0)
+    return header + _CRC.pack(checksum(header))
+
+
+def _frame(number: int, offset: int, synced: int, payload: bytes, seal: FileSeal | None) -> bytes:
+    if seal is not None:
+        size = len(payload) + seal.ADDED_BYTES
+        payload = seal.seal(payload, _SEALED.pack(number, offset, size, synced))
     crc = _frame_crc(number, offset, synced, payload)
     padding = bytes(-len(payload) % 8)
     return _FRAME.pack(len(payload), crc, synced) + payload + padding
@@ -390,6 +450,17 @@ def _frame_at(data: bytes, number: int, offset: int) -> tuple[int, int] | None:
     return length, synced
 
 
+def _edit_at(data: bytes, number: int, offset: int, path: str, seal: FileSeal | None) -> Edit:
+    """The edit in the whole frame at `offset`."""
+    length, _crc, synced = _FRAME.unpack_from(data, offset)
+    start = offset + _FRAME.size
+    payload = data[start : start + length]
+    if seal is not None:
+        place = _SEALED.pack(number, offset, length, synced)
+        payload = seal.open(payload, place, path, offset)
+    return _unpack(payload, path, offset)
+
+
 def _aligned(offset: int) -> int:
     return offset + (-offset % 8)
 
@@ -406,38 +477,56 @@ def _proof_behind(data: bytes, number: int, bad: int) -> bool:
 # ---- reading ----
 
 
-def _read_manifest(directory: str, number: int) -> LoadedManifest:
+def _read_manifest(directory: str, number: int, keys: Keyring | None) -> LoadedManifest:
     path = os.path.join(directory, manifest_name(number))
     data = files.read_file(path)
     try:
-        return _parse_manifest(data, number, path)
+        return _parse_manifest(data, number, path, keys)
     except errors.CorruptionError:
         # Its writer may have appended, and synced, while we were reading.
         again = files.read_file(path)
         if again == data:
             raise
-        return _parse_manifest(again, number, path)
+        return _parse_manifest(again, number, path, keys)
 
 
-def _parse_manifest(data: bytes, number: int, path: str) -> LoadedManifest:
-    min_writer = _check_header(data, number, path)
+def _parse_manifest(data: bytes, number: int, path: str, keys: Keyring | None) -> LoadedManifest:
+    min_writer, has_keys = _check_header(data, number, path)
     edits: list[Edit] = []
     offset, base_end, synced = _HEADER_BYTES, 0, 0
+    seal = None
+    if has_keys:
+        offset += HEAD_BYTES
+        head = data[_HEADER_BYTES:offset].ljust(HEAD_BYTES, b"\0")
+        seal = FileSeal.find(keys, head, _PURPOSE, path, _HEADER_BYTES)
+    else:
+        refuse_plain(keys, path)
     while (found := _frame_at(data, number, offset)) is not None:
         length, stated = found
         start = offset + _FRAME.size
         if length:
-            edits.append(_unpack(data[start : start + length], path, offset))
+            edits.append(_edit_at(data, number, offset, path, seal))
         offset = _aligned(start + length)
         base_end = base_end or offset
         synced = max(synced, stated)
     torn = any(data[offset:])
     if torn and _proof_behind(data, number, offset):
         raise errors.CorruptionError("an edit of the manifest is damaged", path=path, offset=offset)
-    return LoadedManifest(number, path, edits, offset, base_end, torn, synced, min_writer)
+    return LoadedManifest(number, path, edits, offset, base_end, torn, synced, min_writer, seal)
 
 
-def _check_header(data: bytes, number: int, path: str) -> int:
+def is_encrypted(directory: str) -> bool:
+    """Whether the newest manifest in a directory says that it is encrypted."""
+    for number in reversed(manifest_numbers(files.list_directory(directory))):
+        path = os.path.join(directory, manifest_name(number))
+        data = files.read_file(path)
+        with contextlib.suppress(errors.CorruptionError):
+            return _check_header(data, number, path)[1]
+    return False
+
+
+def _check_header(data: bytes, number: int, path: str) -> tuple[int, bool]:
+    """Return (the oldest writer, whether it is encrypted)."""
     if len(data) < _HEADER_BYTES:
         raise errors.CorruptionError("the manifest's header is incomplete", path=path, offset=0)
     magic, format_, min_reader, min_writer, flags, own, _ = _HEADER.unpack_from(data)
@@ -449,13 +538,13 @@ def _check_header(data: bytes, number: int, path: str) -> int:
             f"this version has {READER}",
             path=path,
         )
-    if format_ < FORMAT or flags:
+    if format_ < FORMAT or flags & ~ENCRYPTED:
         raise errors.FormatError("the manifest's format is not known", path=path)
     if own != number:
         raise errors.CorruptionError(
             f"the manifest says that it is number {own}", path=path, offset=24
         )
-    return int(min_writer)
+    return int(min_writer), bool(flags & ENCRYPTED)
 
 
 def _unpack(payload: bytes, path: str, offset: int) -> Edit:
@@ -470,9 +559,11 @@ def _unpack(payload: bytes, path: str, offset: int) -> Edit:
     return edit
 
 
-def _load_current(directory: str, number: int, names: list[str]) -> LoadedManifest:
+def _load_current(
+    directory: str, number: int, names: list[str], keys: Keyring | None
+) -> LoadedManifest:
     try:
-        loaded = _read_manifest(directory, number)
+        loaded = _read_manifest(directory, number, keys)
     except errors.StorageIOError as error:
         if error.errno != errno.ENOENT:
             raise
@@ -486,7 +577,7 @@ def _load_current(directory: str, number: int, names: list[str]) -> LoadedManife
         )
     for newer in manifest_numbers(names):
         # CURRENT goes forward only: what a roll that was cut off left behind proves nothing.
-        if newer > number and _was_current(directory, newer):
+        if newer > number and _was_current(directory, newer, keys):
             raise errors.CorruptionError(
                 f"CURRENT names manifest {number}, but {newer} has been current since",
                 path=os.path.join(directory, CURRENT),
@@ -495,12 +586,12 @@ def _load_current(directory: str, number: int, names: list[str]) -> LoadedManife
 
 
 def _load_without_current(
-    directory: str, names: list[str], *, has_current: bool
+    directory: str, names: list[str], keys: Keyring | None, *, has_current: bool
 ) -> LoadedManifest | None:
     numbers = manifest_numbers(names)
     for number in reversed(numbers):
-        if _was_current(directory, number):
-            loaded = _read_manifest(directory, number)
+        if _was_current(directory, number, keys):
+            loaded = _read_manifest(directory, number, keys)
             return LoadedManifest(**{**loaded.__dict__, "from_current": False})
     if not has_current and len(numbers) <= 1 and not _holds_data(directory):
         return None
@@ -510,12 +601,12 @@ def _load_without_current(
     )
 
 
-def _was_current(directory: str, number: int) -> bool:
+def _was_current(directory: str, number: int, keys: Keyring | None) -> bool:
     """Whether a manifest has anything behind its base (invariant 2), be it damaged by now."""
     path = os.path.join(directory, manifest_name(number))
     data = files.read_file(path)
     try:
-        loaded = _read_manifest(directory, number)
+        loaded = _read_manifest(directory, number, keys)
     except errors.CorruptionError:
         return _proof_behind(data, number, 0)
     return loaded.synced >= loaded.base_end > 0
@@ -531,7 +622,7 @@ def _holds_data(directory: str) -> bool:
                 return True
             if name.endswith(".wal"):
                 try:
-                    if wal.read_log(os.path.join(root, name)).records:
+                    if wal.read_log(os.path.join(root, name), opens=False).records:
                         return True
                 except errors.CorruptionError:
                     return True

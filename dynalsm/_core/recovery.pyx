@@ -15,9 +15,9 @@ import os
 import resource
 
 from dynalsm import errors
-from dynalsm._core import background, files, jobs, lockfile
+from dynalsm._core import background, files, jobs, keyring, lockfile
 from dynalsm._core.edits import SEQNO_MAX
-from dynalsm._core.manifest import Manifest, manifest_numbers
+from dynalsm._core.manifest import Manifest, is_encrypted, manifest_numbers
 from dynalsm._core.names import TABLE, log_numbers, number_in
 from dynalsm._core.state import FILE, FILE_BYTES, LEVEL, UNIQUE_ID, State
 
@@ -49,6 +49,7 @@ from dynalsm._core.wal cimport (
     wal_reader_close,
     wal_reader_next,
     wal_reader_open,
+    wal_reader_unlock,
 )
 
 from libc.stdlib cimport free, malloc
@@ -65,8 +66,12 @@ class Overtaken(Exception):
     """The writer removed what a read-only open was about to read: begin again."""
 
 
-def open_engine(Engine engine not None, create_if_missing, error_if_exists):
-    """Bring the engine to life in its directory (see the head of the file)."""
+def open_engine(
+    Engine engine not None, create_if_missing, error_if_exists, master, keys
+):
+    """Bring the engine to life in its directory (see the head of the file).
+
+    master: the user's key, or None; keys: a Keyring that is known already."""
     path = engine.path
     if not os.path.isdir(path):
         if os.path.exists(path):
@@ -76,12 +81,19 @@ def open_engine(Engine engine not None, create_if_missing, error_if_exists):
         make_directories(path)
     else:
         check_place(engine, create_if_missing)   # a refusal leaves nothing behind, not even a lock
+    if keys is None:
+        find_keys(path, master)          # a wrong key leaves nothing behind either
     engine.lock = lockfile.DirectoryLock(path, shared=engine.read_only)
+    if keys is None:
+        keys = find_keys(path, master)
+        if keys is not None and not engine.read_only:
+            keys.settle()
+    engine.use_keys(keys)
     if engine.options["recovery"] == "salvage" and not engine.read_only:
-        salvage(path)
-    loaded = Manifest.load(path)
+        salvage(path, keys)
+    loaded = Manifest.load(path, keys)
     if loaded is None:
-        create_engine(engine, create_if_missing)
+        create_engine(engine, create_if_missing, master)
         return
     if error_if_exists:
         raise errors.StorageError("the database exists", path=path)
@@ -90,7 +102,7 @@ def open_engine(Engine engine not None, create_if_missing, error_if_exists):
         restore_beside_writer(engine, loaded)
         return
     restore(engine)
-    engine.manifest = Manifest.resume(path, loaded)
+    engine.manifest = Manifest.resume(path, loaded, keys)
     atomic_store(
         &engine.core.next_file,
         max(
@@ -127,19 +139,31 @@ def restore_beside_writer(Engine engine not None, loaded):
 
 def newer_manifest(Engine engine not None, loaded):
     """The manifest, when it is another one, or longer, than it was when it was loaded."""
-    now = Manifest.load(engine.path)
+    now = Manifest.load(engine.path, engine.keys)
     if now is None or (now.number, now.end) == (loaded.number, loaded.end):
         return None
     return now
 
 
-def salvage(path):
+def find_keys(path, encryption_key):
+    """The keys of the database that is there; None: it has none, or there is no database."""
+    if not has_database(path):
+        return None
+    return keyring.find(path, encryption_key, is_encrypted)
+
+
+def has_database(path):
+    """Whether anything in the directory says that there is a database, or is to be one."""
+    return any(name.startswith(("MANIFEST-", "CURRENT")) for name in files.list_directory(path))
+
+
+def salvage(path, keys):
     """Leave out, and put aside, what an open would refuse; say so in the log."""
     from dynalsm._core import repair
 
-    if not any(name.startswith(("CURRENT", "MANIFEST-")) for name in files.list_directory(path)):
+    if not has_database(path):
         return
-    done = repair.repair_locked(path, deep=False)
+    done = repair.repair_locked(path, deep=False, keys=keys)
     for problem in done.problems:
         background.log.error("damaged, and put aside: %s", problem)
     for loss in done.lost:
@@ -162,7 +186,9 @@ def check_place(Engine engine not None, create_if_missing):
         return
     if not create_if_missing or engine.read_only:
         raise errors.FormatError("there is no database here", path=path)
-    strangers = sorted(set(names) - {lockfile.LOCK, lockfile.READERS, *SUBDIRECTORIES})
+    strangers = sorted(
+        set(names) - {lockfile.LOCK, lockfile.READERS, *keyring.NAMES, *SUBDIRECTORIES}
+    )
     if strangers:
         raise errors.FormatError(
             f"no database, but other files (such as {strangers[0]!r}): choose an empty directory",
@@ -170,12 +196,16 @@ def check_place(Engine engine not None, create_if_missing):
         )
 
 
-def create_engine(Engine engine not None, create_if_missing):
+def create_engine(Engine engine not None, create_if_missing, master):
     """The first open of a directory. Until CURRENT is there, it counts as empty."""
     path = engine.path
     if not create_if_missing or engine.read_only:
         raise errors.FormatError("there is no database here", path=path)
     sync_parent(path)
+    if engine.keys is None:
+        keyring.remove(path)
+        if master is not None:
+            engine.use_keys(keyring.Keyring.create(path, master))
     for name in SUBDIRECTORIES:
         files.make_directory(os.path.join(path, name))
     for name in files.list_directory(os.path.join(path, "wal")):
@@ -186,7 +216,7 @@ def create_engine(Engine engine not None, create_if_missing):
     atomic_store(&engine.core.next_file, 3)
     start_log(engine, 1, 0, 0, 0)
     engine.state.begun = begun_log(engine)
-    engine.manifest = Manifest.create(path, 2, engine.state.base())
+    engine.manifest = Manifest.create(path, 2, engine.state.base(), engine.keys)
 
 
 def sync_parent(path):
@@ -213,7 +243,7 @@ cdef int start_log(
     )
     with nogil:
         engine.core.wal = wal_create(
-            path, number, previous, previous_size, previous_seqno, &failure
+            path, number, previous, previous_size, previous_seqno, engine.core.keyring, &failure
         )
     raise_failure(&failure)
     engine.core.is_log_directory_dirty = True
@@ -318,7 +348,8 @@ cdef FileMeta* restore_file(Engine engine, Partition* partition, list record) ex
     cdef const char* c_path = path
     with nogil:
         table = table_open(
-            c_path, info.file_id, info.file_bytes, info.unique_id, engine.core.cache, &failure
+            c_path, info.file_id, info.file_bytes, info.unique_id, engine.core.cache,
+            engine.core.keyring, &failure
         )
     if table == NULL:
         raise_failure(&failure)
@@ -386,6 +417,9 @@ cdef LogEnd read_log(Engine engine, str path, uint64_t last_seqno):
     failure_clear(&failure)
     with nogil:
         reader = wal_reader_open(c_path, &failure)
+        if reader != NULL and wal_reader_unlock(reader, engine.core.keyring, &failure):
+            wal_reader_close(reader)
+            reader = NULL
     if reader == NULL:
         raise_failure(&failure)
     try:

@@ -18,18 +18,19 @@ import errno
 import os
 import shutil
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from dynalsm import errors
 from dynalsm._core import _testing as tables
 from dynalsm._core import edits as rules
-from dynalsm._core import files, lockfile, verify
+from dynalsm._core import files, keyring, lockfile, verify
 from dynalsm._core.crc32c import checksum
+from dynalsm._core.keyring import Keyring, MasterKey
 from dynalsm._core.manifest import CURRENT, Edit, Manifest, manifest_name, manifest_numbers
 from dynalsm._core.names import TABLE, number_in
-from dynalsm._core.recovery import highest_number, log_path, table_file
+from dynalsm._core.recovery import find_keys, highest_number, log_path, table_file
 from dynalsm._core.state import FILE, FILE_BYTES, LEVEL, PARTITION, TREE, UNIQUE_ID, State
 
 LOST = "lost"
@@ -62,30 +63,35 @@ class Repaired:
     lost_directory: str | None = None
 
 
-def repair(path: str | os.PathLike[str]) -> Repaired:
+def repair(path: str | os.PathLike[str], *, encryption_key: MasterKey | None = None) -> Repaired:
     """Repair the database in a directory; with nothing to do, nothing is written.
 
-    Raises LockedError, FormatError (there is none), CorruptionError when no manifest can be read.
+    An encrypted one needs its key; what is written is encrypted. Raises LockedError, FormatError
+    (there is none), EncryptionError, CorruptionError when no manifest can be read.
     """
     directory = os.path.abspath(os.fspath(path))
     names = os.listdir(directory) if os.path.isdir(directory) else []
     if not any(name.startswith(("CURRENT", "MANIFEST-")) for name in names):
         raise errors.FormatError("there is no database here", path=directory)
+    keys = find_keys(directory, encryption_key)
     with lockfile.DirectoryLock(directory):
-        return repair_locked(directory, deep=True)
+        if keys is not None:
+            keys.settle()
+        return repair_locked(directory, deep=True, keys=keys)
 
 
-def repair_locked(directory: str, *, deep: bool) -> Repaired:
+def repair_locked(directory: str, *, deep: bool, keys: Keyring | None = None) -> Repaired:
     """As repair(); not deep: only what an open would trip over (REQUIRES: the lock is held)."""
-    work = _Repair(directory, deep)
+    work = _Repair(directory, deep, keys)
     work.run()
     return work.done
 
 
 class _Repair:
-    def __init__(self, directory: str, deep: bool) -> None:
+    def __init__(self, directory: str, deep: bool, keys: Keyring | None) -> None:
         self.directory = directory
         self.deep = deep
+        self.keys = keys
         self.done = Repaired()
         self.state = State()
         self.moves: list[str] = []  # paths that go to lost/ once the new manifest counts
@@ -114,7 +120,7 @@ class _Repair:
 
     def _read_manifest(self) -> None:
         try:
-            loaded = Manifest.load(self.directory)
+            loaded = Manifest.load(self.directory, self.keys)
             if loaded is None:
                 raise errors.FormatError("there is no database here", path=self.directory)
             self.state = State.replay(loaded.edits, loaded.path)
@@ -123,7 +129,7 @@ class _Repair:
             self._complain([verify.Problem.of(error, os.path.join(self.directory, CURRENT))])
         self.manifest_lost = True
         for number in reversed(manifest_numbers(files.list_directory(self.directory))):
-            edits, is_whole = Manifest.salvage(self.directory, number)
+            edits, is_whole = Manifest.salvage(self.directory, number, self.keys)
             if edits:
                 self.state, failed = _replay_leniently(edits)
                 name = manifest_name(number)
@@ -141,7 +147,7 @@ class _Repair:
         report = verify.Report()
         for record in verify.records_of(self.state):
             problems = verify.check_table(
-                self.directory, self.state, record, report, deep=self.deep
+                self.directory, self.state, record, report, deep=self.deep, keys=self.keys
             )
             if problems:
                 self._complain(problems)
@@ -173,7 +179,7 @@ class _Repair:
     def _whole_twin(self, record: list[Any]) -> str | None:
         """The table under another name, if it is whole: files were swapped or renamed."""
         for path in self._table_files():
-            if self._identity(path) == record[UNIQUE_ID] and _is_whole(path, record):
+            if self._identity(path) == record[UNIQUE_ID] and _is_whole(path, record, self.keys):
                 return path
         return None
 
@@ -194,7 +200,7 @@ class _Repair:
 
     def _whole_entries(self, path: str, smallest: bytes, largest: bytes) -> Iterator[Entry]:
         try:
-            table = tables.SSTable(path)
+            table = tables.SSTable(path, keys=self.keys)
             table.load()
         except errors.StorageError as error:
             self.done.lost.append(f"{path}: {_span(smallest, largest)} ({error.message})")
@@ -217,7 +223,13 @@ class _Repair:
         path = table_file(self.directory, record)
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         info = tables.write_table(
-            path, entries, file_id=record[FILE], tree_id=tree, level=level, codec=1
+            path,
+            entries,
+            file_id=record[FILE],
+            tree_id=tree,
+            level=level,
+            codec=1,
+            keys=self.keys,
         )
         files.sync_directory(os.path.dirname(path))
         record += [info[name] for name in ("file_bytes", "unique_id", *verify.CLAIMS)]
@@ -266,7 +278,7 @@ class _Repair:
     # ---- logs
 
     def _check_logs(self) -> None:
-        problems = verify.check_logs(self.directory, self.state, verify.Report())
+        problems = verify.check_logs(self.directory, self.state, verify.Report(), self.keys)
         if not problems:
             return
         self._complain(problems)
@@ -274,7 +286,7 @@ class _Repair:
         memory: dict[Place, list[Entry]] = {}
         for number in verify.log_numbers(self.directory, self.state):
             path = log_path(os.path.join(self.directory, "wal"), number)
-            for first, count, payload in salvage_records(path, number):
+            for first, count, payload in salvage_records(path, number, self.keys):
                 if first > last + 1:
                     self.done.lost.append(f"commits {last + 1} to {first - 1} (before {path})")
                 try:
@@ -315,7 +327,7 @@ class _Repair:
         base: Edit = self.state.base()
         base["next"] = self.number + 1
         old = manifest_numbers(files.list_directory(self.directory))
-        Manifest.replace(self.directory, self.number, base).close()
+        Manifest.replace(self.directory, self.number, base, self.keys).close()
         if self.manifest_lost:
             self.moves += [os.path.join(self.directory, manifest_name(each)) for each in old]
         if not self.moves:
@@ -375,21 +387,25 @@ def _span(smallest: bytes, largest: bytes) -> str:
     return f"keys {_key(smallest)} to {_key(largest)}"
 
 
-def salvage_records(path: str, number: int) -> Iterator[tuple[int, int, bytes]]:
+def salvage_records(
+    path: str, number: int, keys: Keyring | None = None
+) -> Iterator[tuple[int, int, bytes]]:
     """Yield (first seqno, entries, payload) of every whole record of a log, damaged or not.
 
     Layout: docs/format-log.md. A record is valid at its own offset in its own log only.
     """
     data = files.read_file(path)
+    opened = (lambda _offset, payload: payload) if keys is None else _log_opener(data, path, keys)
     offset = _LOG_HEADER_BYTES
     while offset + _RECORD.size <= len(data):
         size, crc, low, count, seqno, synced = _RECORD.unpack_from(data, offset)
         start = offset + _RECORD.size
-        is_one = size and count and low == number & 0xFFFFFFFF and start + size <= len(data)
-        if is_one and seqno + count <= rules.SEQNO_MAX:
+        if size and count and low == number & 0xFFFFFFFF and start + size <= len(data):
             sealed = _SEALED.pack(offset, size) + data[offset + 8 : start]
             if checksum(data[start : start + size], checksum(sealed)) == crc:
-                yield seqno, count, data[start : start + size]
+                payload = opened(offset, data[start : start + size])
+                if payload is not None:
+                    yield seqno, count, payload
                 offset = start + size + -size % 8
                 continue
         if not size and not count and not synced:
@@ -397,6 +413,26 @@ def salvage_records(path: str, number: int) -> Iterator[tuple[int, int, bytes]]:
             offset += max(8, (len(rest) - len(rest.lstrip(b"\0"))) & ~7)
         else:
             offset += 8
+
+
+def _log_opener(data: bytes, path: str, keys: Keyring) -> Callable[[int, bytes], bytes | None]:
+    """A function from offset and stored payload of a record to its payload; None: it is false."""
+    head = data[_LOG_HEADER_BYTES : _LOG_HEADER_BYTES + keyring.HEAD_BYTES]
+    try:
+        head = head.ljust(keyring.HEAD_BYTES, b"\0")
+        seal = keyring.FileSeal.find(keys, head, b"log", path, _LOG_HEADER_BYTES)
+    except errors.StorageError:
+        return lambda _offset, _payload: None
+
+    def opened(offset: int, stored: bytes) -> bytes | None:
+        place = _SEALED.pack(offset, len(stored)) + data[offset + 8 : offset + _RECORD.size]
+        nonce = offset.to_bytes(8, "little") + stored[:4]
+        try:
+            return seal.open_with(nonce, stored[4:], place, path, offset)
+        except errors.CorruptionError:
+            return None
+
+    return opened
 
 
 def entries_of_payload(payload: bytes, count: int) -> Iterator[tuple[int, int, bytes, bytes]]:
@@ -440,14 +476,16 @@ def entries_of_payload(payload: bytes, count: int) -> Iterator[tuple[int, int, b
         raise ValueError("bytes behind the last entry")
 
 
-def _is_whole(path: str, record: list[Any]) -> bool:
+def _is_whole(path: str, record: list[Any], keys: Keyring | None) -> bool:
     try:
-        table = tables.SSTable(path, file_bytes=record[FILE_BYTES], unique_id=record[UNIQUE_ID])
+        table = tables.SSTable(
+            path, file_bytes=record[FILE_BYTES], unique_id=record[UNIQUE_ID], keys=keys
+        )
         try:
             table.verify()
         finally:
             table.close()
-    except errors.CorruptionError:
+    except (errors.CorruptionError, errors.EncryptionError):
         return False
     return True
 

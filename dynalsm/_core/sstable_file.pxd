@@ -7,6 +7,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from dynalsm._core.cache cimport Block, Cache
+from dynalsm._core.cipher cimport Cipher
 from dynalsm._core.descriptors cimport Descriptor
 from dynalsm._core.sstable_format cimport Properties, Section
 from dynalsm._core.sstable_index cimport TableIndex
@@ -27,18 +28,21 @@ cdef struct Table:
     int filter_bits
     TableIndex index
     uint64_t memory_bytes        # charged to the cache
+    Cipher* cipher               # owned; NULL: not encrypted
     char* path                   # owned
     Descriptor descriptor
     pthread_mutex_t load_mutex   # held while index and filter are read
     Section index_section
     Section filter_section       # size 0: none
     Section properties_section
+    Section head_section         # of an encrypted file
 
 
-# Reads and checks footer and directory. unique_id, file_bytes: 0 for "do not check".
+# Reads and checks footer and directory. unique_id, file_bytes: 0 for "do not check". keyring: NULL
+# when the database is not encrypted.
 cdef Table* table_file_open(
     const char* path, uint64_t file_id, uint64_t file_bytes, uint64_t unique_id, Cache* cache,
-    Failure* failure
+    void* keyring, Failure* failure
 ) noexcept nogil
 # Gives up a reference; the last one closes the table.
 cdef void table_file_unref(Table* table) noexcept nogil
@@ -48,6 +52,8 @@ cdef int table_file_load(Table* table, Failure* failure) noexcept nogil
 cdef int table_section(
     Table* table, const Section* section, uint8_t** data, Failure* failure
 ) noexcept nogil
+# Bytes of a section's payload once it is read.
+cdef size_t table_section_bytes(const Table* table, const Section* section) noexcept nogil
 # Decodes the properties; their slices point into *data, which the caller frees.
 cdef int table_file_properties(
     Table* table, uint8_t** data, Properties* properties, Failure* failure
@@ -62,9 +68,19 @@ cdef void table_prefetch_block(Table* table, uint32_t i) noexcept nogil
 cdef int table_block(
     Table* table, uint32_t i, bint may_block, bint fill_cache, Block** block, Failure* failure
 ) noexcept nogil
-# Checks block i as it was read from the file (`stored` holds its payload and trailer).
-# *codec: how the payload is stored; *size: of the payload.
+# Checks block i as it was read from the file (`stored` holds its payload and trailer) and opens it
+# where it is if it is encrypted. *codec: how the payload is stored; *size: of the payload.
 cdef int table_check_block(
+    Table* table, uint32_t i, uint8_t* stored, int* codec, size_t* size, Failure* failure
+) noexcept nogil
+# The same for an encrypted table's blocks [first, last) at once, which lie behind each other.
+# *opened: how many are, from the first on; all when OK. What they are: table_opened_block.
+cdef int table_open_blocks(
+    Table* table, uint32_t first, uint32_t last, uint8_t* stored, uint32_t* opened,
+    Failure* failure
+) noexcept nogil
+# Codec and size of a block that table_open_blocks has opened.
+cdef int table_opened_block(
     Table* table, uint32_t i, const uint8_t* stored, int* codec, size_t* size, Failure* failure
 ) noexcept nogil
 # Decompresses a payload of block i into `target` of index.slots[i].raw_size bytes.

@@ -9,6 +9,16 @@ from libc.string cimport memcmp, strdup
 from dynalsm._core.bits cimport likely, load_relaxed, store_relaxed, unlikely
 from dynalsm._core.block cimport block_prefetch
 from dynalsm._core.cache cimport block_try_pin, cache_add, cache_charge, cache_drop_file, cache_find
+from dynalsm._core.cipher cimport (
+    SEAL_HEAD_BYTES,
+    SEAL_TAG_BYTES,
+    Piece,
+    cipher_find,
+    cipher_free,
+    cipher_open,
+    cipher_refuse_plain,
+    mutex_lock_open,
+)
 from dynalsm._core.coding cimport prefetch, slice_of
 from dynalsm._core.compress cimport CODEC_NONE, CODEC_ZSTD, decompress_block
 from dynalsm._core.descriptors cimport (
@@ -20,8 +30,11 @@ from dynalsm._core.descriptors cimport (
 from dynalsm._core.files cimport file_read, file_remove, file_size
 from dynalsm._core.sstable_format cimport (
     DIRECTORY_ENTRY_BYTES,
+    FEATURE_ENCRYPTED,
+    SECTION_ENCRYPTION,
     SECTION_FILTER,
     SECTION_INDEX,
+    SECTION_NONE,
     SECTION_OPTIONAL,
     SECTION_PROPERTIES,
     SECTIONS_MAX,
@@ -29,6 +42,7 @@ from dynalsm._core.sstable_format cimport (
     TABLE_HEADER_BYTES,
     TRAILER_BYTES,
     Footer,
+    block_piece,
     footer_decode,
     properties_decode,
     section_decode,
@@ -49,7 +63,6 @@ from dynalsm._core.sync cimport (
     atomic_sub,
     pthread_mutex_destroy,
     pthread_mutex_init,
-    pthread_mutex_lock,
     pthread_mutex_unlock,
 )
 
@@ -62,6 +75,11 @@ cdef enum:
     TAIL_BYTES = 2048
     CACHE_LINE_BYTES = 64
     FILTER_BITS_MAX = 64
+
+
+cdef const char* UNOPENED = (
+    "a block does not open under the file's key: it was changed, or is not where it was written"
+)
 
 
 cdef int table_damaged(
@@ -130,6 +148,8 @@ cdef int take_section(
         place = &table.filter_section
     elif section.kind == SECTION_PROPERTIES:
         place = &table.properties_section
+    elif section.kind == SECTION_ENCRYPTION:
+        place = &table.head_section
     elif not section.flags & SECTION_OPTIONAL:
         return table_damaged(
             table, "the SSTable has a section this version of dynalsm does not know", at, failure
@@ -168,8 +188,32 @@ cdef int take_directory(
     return OK
 
 
-cdef int read_tail(Table* table, uint64_t unique_id, Failure* failure) noexcept nogil:
-    """Read footer and directory."""
+cdef int take_cipher(
+    Table* table, const uint8_t* tail, uint64_t start, const Footer* footer, void* keyring,
+    Failure* failure
+) noexcept nogil:
+    """Find the key of an encrypted file. `tail`: the file's bytes from `start` on."""
+    cdef const Section* section = &table.head_section
+    cdef const uint8_t* head
+    if not footer.required_features & FEATURE_ENCRYPTED:
+        return cipher_refuse_plain(keyring, table.path, failure)
+    if section.size != SEAL_HEAD_BYTES or section.offset < start:
+        return table_damaged(
+            table, "the encrypted SSTable does not name its key", footer.directory_offset, failure
+        )
+    head = tail + (section.offset - start)
+    if not trailer_is_right(head, section.size, table.unique_id, section.offset):
+        return table_damaged(table, "a section's checksum is wrong", section.offset, failure)
+    table.cipher = cipher_find(
+        keyring, "table", head, table.path, <int64_t>section.offset, failure
+    )
+    return OK if table.cipher != NULL else failure.status
+
+
+cdef int read_tail(
+    Table* table, uint64_t unique_id, void* keyring, Failure* failure
+) noexcept nogil:
+    """Read footer and directory, and find the key."""
     cdef uint8_t tail[TAIL_BYTES]
     cdef Footer footer
     cdef const char* problem
@@ -198,12 +242,15 @@ cdef int read_tail(Table* table, uint64_t unique_id, Failure* failure) noexcept 
         or footer.directory_offset + footer.directory_size + TRAILER_BYTES != footer_at
     ):
         return table_damaged(table, "the footer points outside of the file", footer_at, failure)
-    return take_directory(table, tail + (footer.directory_offset - start), &footer, failure)
+    status = take_directory(table, tail + (footer.directory_offset - start), &footer, failure)
+    if status == OK:
+        status = take_cipher(table, tail, start, &footer, keyring, failure)
+    return status
 
 
 cdef Table* table_file_open(
     const char* path, uint64_t file_id, uint64_t file_bytes, uint64_t unique_id, Cache* cache,
-    Failure* failure
+    void* keyring, Failure* failure
 ) noexcept nogil:
     cdef Table* table = <Table*>calloc(1, sizeof(Table))
     cdef int status
@@ -221,7 +268,7 @@ cdef Table* table_file_open(
     else:
         status = find_file_size(table, file_bytes, failure)
     if status == OK:
-        status = read_tail(table, unique_id, failure)
+        status = read_tail(table, unique_id, keyring, failure)
     if status != OK:
         close_table(table)
         return NULL
@@ -245,6 +292,7 @@ cdef void close_table(Table* table) noexcept nogil:
     if table.loaded:
         cache_charge(table.cache, -<long long>table.memory_bytes)
     forget_loaded(table)
+    cipher_free(table.cipher)
     pthread_mutex_destroy(&table.load_mutex)
     free(table.path)
     free(table)
@@ -260,7 +308,7 @@ cdef void table_file_unref(Table* table) noexcept nogil:
 cdef int read_section(
     Table* table, const Section* section, uint8_t* data, Failure* failure
 ) noexcept nogil:
-    """Read payload and trailer into `data` and check them."""
+    """Read payload and trailer into `data`, check and open them."""
     cdef int status = table_read(
         table, data, section.size + TRAILER_BYTES, section.offset, failure
     )
@@ -270,7 +318,31 @@ cdef int read_section(
         return table_damaged(table, "a section's checksum is wrong", section.offset, failure)
     if data[section.size] != CODEC_NONE:
         return table_damaged(table, "a section has an unknown codec", section.offset, failure)
+    if table.cipher != NULL:
+        return open_section(table, section, data, failure)
     return OK
+
+
+cdef int open_section(
+    Table* table, const Section* section, uint8_t* data, Failure* failure
+) noexcept nogil:
+    cdef Piece piece
+    cdef size_t opened
+    cdef int status
+    if section.size < SEAL_TAG_BYTES:
+        return table_damaged(table, "an encrypted section is too short", section.offset, failure)
+    block_piece(
+        &piece, data, section.size - SEAL_TAG_BYTES, section.kind, CODEC_NONE, table.unique_id,
+        section.offset,
+    )
+    status = cipher_open(table.cipher, &piece, 1, &opened, failure)
+    if status == CORRUPTION:
+        return table_damaged(table, UNOPENED, section.offset, failure)
+    return status
+
+
+cdef size_t table_section_bytes(const Table* table, const Section* section) noexcept nogil:
+    return section.size - SEAL_TAG_BYTES if table.cipher != NULL else section.size
 
 
 cdef int table_section(
@@ -294,7 +366,7 @@ cdef int table_file_properties(
     cdef int status = table_section(table, section, data, failure)
     if status != OK:
         return status
-    if properties_decode(slice_of(data[0], section.size), properties) != OK:
+    if properties_decode(slice_of(data[0], table_section_bytes(table, section)), properties) != OK:
         status = table_damaged(table, "the properties are damaged", section.offset, failure)
     elif properties.unique_id != table.unique_id:
         status = table_damaged(
@@ -313,7 +385,7 @@ cdef int load_index(Table* table, Failure* failure) noexcept nogil:
     if status != OK:
         return status
     status = index_decode(
-        &table.index, data, section.size, TABLE_HEADER_BYTES, section.offset
+        &table.index, data, table_section_bytes(table, section), TABLE_HEADER_BYTES, section.offset
     )
     free(data)
     if status == CORRUPTION:
@@ -329,6 +401,7 @@ cdef int load_filter(Table* table, Failure* failure) noexcept nogil:
     cdef uint8_t* data = NULL
     cdef void* place = NULL
     cdef bint is_ours
+    cdef size_t size
     cdef int status
     if section.size == 0:
         return OK
@@ -341,8 +414,9 @@ cdef int load_filter(Table* table, Failure* failure) noexcept nogil:
     free(data)
     if not is_ours:
         return OK                  # a filter is only a hint: do without one we cannot ask
+    size = table_section_bytes(table, section)
     if (
-        section.size % CACHE_LINE_BYTES
+        size % CACHE_LINE_BYTES
         or properties.filter_bits == 0
         or properties.filter_bits > FILTER_BITS_MAX
     ):
@@ -350,7 +424,7 @@ cdef int load_filter(Table* table, Failure* failure) noexcept nogil:
     if posix_memalign(&place, CACHE_LINE_BYTES, section.size + CACHE_LINE_BYTES):
         return no_memory(table, failure)
     table.filter = <uint8_t*>place
-    table.filter_bytes = section.size
+    table.filter_bytes = size
     table.filter_bits = <int>properties.filter_bits
     return read_section(table, section, table.filter, failure)
 
@@ -360,7 +434,7 @@ cdef int table_file_load(Table* table, Failure* failure) noexcept nogil:
     cdef bint did_load = False
     if likely(atomic_load(&table.loaded) != 0):
         return OK
-    pthread_mutex_lock(&table.load_mutex)
+    mutex_lock_open(&table.load_mutex)
     if not table.loaded:
         status = load_index(table, failure)
         if status == OK:
@@ -381,20 +455,86 @@ cdef int table_file_load(Table* table, Failure* failure) noexcept nogil:
 
 # ------------------------------------------------------------------------------------------ blocks
 
-cdef int table_check_block(
+cdef int check_stored(
     Table* table, uint32_t i, const uint8_t* stored, int* codec, size_t* size, Failure* failure
 ) noexcept nogil:
+    """Hold a block as it is in the file against its checksum."""
     cdef uint64_t offset = table.index.slots[i].offset
     size[0] = table.index.slots[i].stored_size
     if unlikely(not trailer_is_right(stored, size[0], table.unique_id, offset)):
         return table_damaged(table, "a block's checksum is wrong", offset, failure)
+    return table_opened_block(table, i, stored, codec, size, failure)
+
+
+cdef int table_opened_block(
+    Table* table, uint32_t i, const uint8_t* stored, int* codec, size_t* size, Failure* failure
+) noexcept nogil:
+    cdef uint64_t offset = table.index.slots[i].offset
+    size[0] = table.index.slots[i].stored_size
     codec[0] = stored[size[0]]
+    if table.cipher != NULL:
+        if size[0] < SEAL_TAG_BYTES:
+            return table_damaged(table, "an encrypted block is too short", offset, failure)
+        size[0] -= SEAL_TAG_BYTES
     if codec[0] == CODEC_NONE:
         if size[0] != table.index.slots[i].raw_size:
             return table_damaged(table, "a block does not have its size", offset, failure)
     elif codec[0] != CODEC_ZSTD:
         return table_damaged(table, "a block has an unknown codec", offset, failure)
     return OK
+
+
+cdef int table_check_block(
+    Table* table, uint32_t i, uint8_t* stored, int* codec, size_t* size, Failure* failure
+) noexcept nogil:
+    cdef Piece piece
+    cdef size_t opened
+    cdef int status = check_stored(table, i, stored, codec, size, failure)
+    if status != OK or table.cipher == NULL:
+        return status
+    block_piece(
+        &piece, stored, size[0], SECTION_NONE, codec[0], table.unique_id,
+        table.index.slots[i].offset,
+    )
+    status = cipher_open(table.cipher, &piece, 1, &opened, failure)
+    if status == CORRUPTION:
+        return table_damaged(table, UNOPENED, table.index.slots[i].offset, failure)
+    return status
+
+
+cdef int table_open_blocks(
+    Table* table, uint32_t first, uint32_t last, uint8_t* stored, uint32_t* opened,
+    Failure* failure
+) noexcept nogil:
+    cdef uint32_t count = 0
+    cdef uint64_t start = table.index.slots[first].offset
+    cdef Piece* pieces = <Piece*>malloc((last - first) * sizeof(Piece))
+    cdef uint8_t* payload
+    cdef size_t size
+    cdef size_t done = 0
+    cdef int codec
+    cdef int checked = OK
+    cdef int status = OK
+    opened[0] = 0
+    if pieces == NULL:
+        return no_memory(table, failure)
+    while first + count < last:
+        payload = stored + (table.index.slots[first + count].offset - start)
+        checked = check_stored(table, first + count, payload, &codec, &size, failure)
+        if checked != OK:
+            break
+        block_piece(
+            &pieces[count], payload, size, SECTION_NONE, codec, table.unique_id,
+            table.index.slots[first + count].offset,
+        )
+        count += 1
+    if count:
+        status = cipher_open(table.cipher, pieces, count, &done, failure)
+        if status == CORRUPTION:
+            table_damaged(table, UNOPENED, table.index.slots[first + done].offset, failure)
+    free(pieces)
+    opened[0] = <uint32_t>done
+    return status if status != OK else checked
 
 
 cdef int table_unpack(

@@ -3,6 +3,7 @@
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
+from dynalsm._core.cipher cimport Piece
 from dynalsm._core.coding cimport Slice
 
 
@@ -14,14 +15,18 @@ cdef enum:
     TRAILER_BYTES = 5                # codec u8, CRC-32C u32: behind every block and section
     DIRECTORY_ENTRY_BYTES = 24
     SECTIONS_MAX = 64
+    FEATURE_ENCRYPTED = 1            # required feature: blocks and sections are sealed
 
 
 cdef enum SectionKind:
+    SECTION_NONE = 0                 # a data block, where a kind is asked for
     SECTION_INDEX = 1
     SECTION_FILTER = 2
     SECTION_PROPERTIES = 3
     SECTION_DICTIONARY = 4           # reserved: zstd dictionary
     SECTION_RANGE_DELETES = 5        # reserved
+    SECTION_ENCRYPTION = 6           # the head of an encrypted file; never sealed itself
+    SECTION_DIRECTORY = 255          # no section: where a kind is asked for; never sealed
 
 
 cdef enum SectionFlag:
@@ -75,6 +80,12 @@ cdef void put_trailer(
 # REQUIRES: size + TRAILER_BYTES readable bytes.
 cdef bint trailer_is_right(
     const uint8_t* payload, size_t size, uint64_t unique_id, uint64_t offset
+) noexcept nogil
+
+# Says where a block or section lies and what it is, for its cipher. `payload`: its first byte.
+cdef void block_piece(
+    Piece* piece, uint8_t* payload, size_t size, int kind, int codec, uint64_t unique_id,
+    uint64_t offset
 ) noexcept nogil
 
 cdef void table_header_encode(uint8_t* target, uint64_t unique_id) noexcept nogil

@@ -84,6 +84,21 @@ cdef bint trailer_is_right(
     return get_u32(payload + size + 1) == block_checksum(payload, size + 1, unique_id, offset)
 
 
+cdef void block_piece(
+    Piece* piece, uint8_t* payload, size_t size, int kind, int codec, uint64_t unique_id,
+    uint64_t offset
+) noexcept nogil:
+    piece.data = payload
+    piece.size = size
+    piece.nonce = offset
+    piece.attempt = 0
+    put_u64(piece.place, unique_id)
+    put_u64(piece.place + 8, offset)
+    piece.place[16] = <uint8_t>kind
+    piece.place[17] = <uint8_t>codec
+    piece.place_size = 18
+
+
 # ------------------------------------------------------------------------ header, footer, directory
 
 cdef void table_header_encode(uint8_t* target, uint64_t unique_id) noexcept nogil:
@@ -121,7 +136,7 @@ cdef const char* footer_decode(const uint8_t* source, Footer* footer) noexcept n
         return "the footer has no format version"
     footer.required_features = get_u32(source + 12)
     footer.optional_features = get_u32(source + 16)
-    if footer.required_features != 0:
+    if footer.required_features & ~<uint32_t>FEATURE_ENCRYPTED:
         return "the SSTable uses features this version of dynalsm does not know"
     if get_u32(source + 20) != 0 or get_u32(source + 56) != 0:
         return "reserved bytes of the footer are not zero"

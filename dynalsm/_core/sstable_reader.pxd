@@ -24,9 +24,10 @@ cdef void found_release(Found* found) noexcept nogil
 # Opens the file, checks footer, file_bytes and unique_id (0: do not check) against the manifest's.
 # Index and filter are read at the first use (until then a get or move without may_block gives
 # WOULD_BLOCK), or by table_load. The descriptor comes from a bounded pool (files open on demand).
+# keyring: NULL when the database is not encrypted.
 cdef Table* table_open(
     const char* path, uint64_t file_id, uint64_t file_bytes, uint64_t unique_id, Cache* cache,
-    Failure* failure
+    void* keyring, Failure* failure
 ) noexcept nogil
 cdef int table_load(Table* table, Failure* failure) noexcept nogil
 cdef void table_ref(Table* table) noexcept nogil
@@ -34,6 +35,7 @@ cdef void table_ref(Table* table) noexcept nogil
 cdef void table_unref(Table* table) noexcept nogil
 cdef void table_obsolete(Table* table) noexcept nogil
 cdef uint64_t table_file_id(Table* table) noexcept nogil
+cdef uint64_t table_key_id(Table* table) noexcept nogil     # its data key's; 0: not encrypted
 cdef uint64_t table_memory(Table* table) noexcept nogil     # resident bytes: index, filter
 # Rough share of the file before `key` (bytes), from the index alone (0 when that cannot be read).
 cdef uint64_t table_offset_of(Table* table, Slice key) noexcept nogil

@@ -18,6 +18,7 @@ from dynalsm._core.sstable_file cimport (
     table_file_unref,
     table_prefetch_block,
     table_section,
+    table_section_bytes,
 )
 from dynalsm._core.sstable_format cimport Properties
 from dynalsm._core.sstable_index cimport (
@@ -43,9 +44,9 @@ cdef enum:
 
 cdef Table* table_open(
     const char* path, uint64_t file_id, uint64_t file_bytes, uint64_t unique_id, Cache* cache,
-    Failure* failure
+    void* keyring, Failure* failure
 ) noexcept nogil:
-    return table_file_open(path, file_id, file_bytes, unique_id, cache, failure)
+    return table_file_open(path, file_id, file_bytes, unique_id, cache, keyring, failure)
 
 
 cdef int table_load(Table* table, Failure* failure) noexcept nogil:
@@ -66,6 +67,10 @@ cdef void table_obsolete(Table* table) noexcept nogil:
 
 cdef uint64_t table_file_id(Table* table) noexcept nogil:
     return table.file_id
+
+
+cdef uint64_t table_key_id(Table* table) noexcept nogil:
+    return table.cipher.key_id if table.cipher != NULL else 0
 
 
 cdef uint64_t table_memory(Table* table) noexcept nogil:
@@ -246,7 +251,7 @@ cdef int table_verify(Table* table, Failure* failure) noexcept nogil:
 cdef int table_read_properties(
     Table* table, uint8_t** data, size_t* size, Failure* failure
 ) noexcept nogil:
-    size[0] = table.properties_section.size
+    size[0] = table_section_bytes(table, &table.properties_section)
     return table_section(table, &table.properties_section, data, failure)
 
 

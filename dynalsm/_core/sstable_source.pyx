@@ -7,7 +7,8 @@
 # Reading ahead: one pread fetches a window of many blocks. It begins with the second block in a row
 # that is not in the cache (at once when the caller asked for it), in either direction, and grows.
 # Blocks that are not kept in the cache are used where they lie in the window, or are decompressed
-# into the slot's own buffer.
+# into the slot's own buffer. The blocks of an encrypted table are opened all at once when they are
+# read; one that is damaged ends the window before itself, so that it fails only who asks for it.
 #
 # Invariants: (1) the active slot's block stays valid until the next successful move; (2) the window
 # is only overwritten in a call that may block, hence either moves or ends in an error.
@@ -41,6 +42,8 @@ from dynalsm._core.sstable_file cimport (
     table_file_load,
     table_file_unref,
     table_keep_block,
+    table_open_blocks,
+    table_opened_block,
     table_read,
     table_unpack,
 )
@@ -74,6 +77,7 @@ cdef struct Walk:
     size_t window_capacity
     uint64_t window_offset       # in the file
     size_t window_size           # bytes that are there
+    size_t window_shift          # where in the buffer they begin
     size_t window_wanted         # how much to read the next time
 
 
@@ -134,8 +138,38 @@ cdef int fill_window(Walk* walk, uint32_t i, bint backward, Failure* failure) no
     status = table_read(walk.table, walk.window, <size_t>(end - start), start, failure)
     if status != OK:
         return status
+    if walk.table.cipher != NULL:
+        return open_window(walk, i, first, last, failure)
     walk.window_offset = start
     walk.window_size = <size_t>(end - start)
+    walk.window_wanted = min(2 * walk.window_wanted, <size_t>WINDOW_BYTES_MAX)
+    return OK
+
+
+cdef int open_window(
+    Walk* walk, uint32_t i, uint32_t first, uint32_t last, Failure* failure
+) noexcept nogil:
+    """Open the blocks [first, last) that were read; the window is what lies around block i."""
+    cdef const IndexSlot* slots = walk.table.index.slots
+    cdef uint64_t start = slots[first].offset
+    cdef uint8_t* window = walk.window
+    cdef uint32_t opened
+    cdef Failure ignored
+    cdef int status = table_open_blocks(walk.table, first, last, window, &opened, &ignored)
+    while status == CORRUPTION and first + opened < i:
+        # Going backward: what lies before block i can wait.
+        first += opened + 1
+        status = table_open_blocks(
+            walk.table, first, last, window + (slots[first].offset - start), &opened, &ignored
+        )
+    if status == OK:
+        opened = last - first
+    elif status != CORRUPTION or first + opened <= i:
+        failure[0] = ignored
+        return status
+    walk.window_offset = slots[first].offset
+    walk.window_shift = <size_t>(slots[first].offset - start)
+    walk.window_size = <size_t>(slots[first + opened].offset - slots[first].offset)
     walk.window_wanted = min(2 * walk.window_wanted, <size_t>WINDOW_BYTES_MAX)
     return OK
 
@@ -146,7 +180,7 @@ cdef int use_window(
     """Take block i from the window, reading it first if need be."""
     cdef uint64_t offset = walk.table.index.slots[i].offset
     cdef size_t raw = walk.table.index.slots[i].raw_size
-    cdef const uint8_t* stored
+    cdef uint8_t* stored
     cdef uint8_t* data
     cdef size_t size
     cdef int codec
@@ -155,8 +189,11 @@ cdef int use_window(
         status = fill_window(walk, i, backward, failure)
         if status != OK:
             return status
-    stored = walk.window + (offset - walk.window_offset)
-    status = table_check_block(walk.table, i, stored, &codec, &size, failure)
+    stored = walk.window + walk.window_shift + (offset - walk.window_offset)
+    if walk.table.cipher != NULL:
+        status = table_opened_block(walk.table, i, stored, &codec, &size, failure)
+    else:
+        status = table_check_block(walk.table, i, stored, &codec, &size, failure)
     if status != OK:
         return status
     # A walk takes what room there is, but drives out nothing: whoever walks over more than the

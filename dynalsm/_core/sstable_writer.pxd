@@ -13,6 +13,7 @@ cdef struct TableOptions:
     uint32_t filter_bits         # per key; 0: no filter
     int codec                    # Codec
     int compression_level
+    void* keyring                # borrowed: keyring.Keyring; NULL: not encrypted
 
 
 # What the manifest keeps about a table.

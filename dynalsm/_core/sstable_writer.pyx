@@ -22,6 +22,7 @@ from dynalsm._core.block_builder cimport (
     block_builder_init,
     block_builder_reset,
 )
+from dynalsm._core.cipher cimport SEAL_HEAD_BYTES
 from dynalsm._core.coding cimport Slice, slice_compare, slice_of
 from dynalsm._core.compress cimport CODEC_NONE, CODEC_ZSTD, RawBlock, compress_blocks
 from dynalsm._core.filter cimport filter_build, filter_size
@@ -36,8 +37,12 @@ from dynalsm._core.index_builder cimport (
 from dynalsm._core.source cimport KIND_DELETE, KIND_SINGLE_DELETE
 from dynalsm._core.sstable_format cimport (
     DIRECTORY_ENTRY_BYTES,
+    FEATURE_ENCRYPTED,
+    SECTION_DIRECTORY,
+    SECTION_ENCRYPTION,
     SECTION_FILTER,
     SECTION_INDEX,
+    SECTION_NONE,
     SECTION_OPTIONAL,
     SECTION_PROPERTIES,
     TABLE_FOOTER_BYTES,
@@ -70,7 +75,7 @@ cdef enum:
     PENDING_BLOCKS = 128             # compressed in one call
     PENDING_BYTES = 1 << 20
     LARGE_BYTES = 1 << 18            # larger blocks are compressed at once, where they are
-    SECTIONS = 3
+    SECTIONS = 4
     # What an entry takes in a block besides key and value: varints, offset, hash byte.
     ENTRY_OVERHEAD_BYTES = 15
 
@@ -125,7 +130,7 @@ cdef TableWriter* table_writer_open(
     writer.min_seqno = ~<uint64_t>0
     if block_builder_init(&writer.block, options.restart_interval):
         no_memory(failure)
-    elif output_open(&writer.output, path, failure) == OK:
+    elif output_open(&writer.output, path, options.keyring, failure) == OK:
         return writer
     table_writer_abandon(writer)
     return NULL
@@ -161,8 +166,8 @@ cdef uint64_t table_writer_entries(TableWriter* writer) noexcept nogil:
 cdef int store_block(
     TableWriter* writer, const uint8_t* payload, size_t size, int codec, Failure* failure
 ) noexcept nogil:
-    index_builder_stored(&writer.index, size)
-    return output_append(&writer.output, payload, size, codec, failure)
+    index_builder_stored(&writer.index, size + writer.output.seal_bytes)
+    return output_append(&writer.output, payload, size, SECTION_NONE, codec, failure)
 
 
 cdef int compress_and_store(
@@ -240,7 +245,7 @@ cdef int cut_block(TableWriter* writer, const Slice* next, Failure* failure) noe
     elif writer.block.capacity < size + TRAILER_BYTES:
         status = store_block(writer, writer.block.data, size, CODEC_NONE, failure)
     else:
-        index_builder_stored(&writer.index, size)
+        index_builder_stored(&writer.index, size + writer.output.seal_bytes)
         status = output_append_in_place(
             &writer.output, writer.block.data, size, CODEC_NONE, failure
         )
@@ -330,8 +335,10 @@ cdef int write_section(
     section.flags = <uint8_t>flags
     section.offset = output_offset(&writer.output)
     section.size = payload.size
+    if kind != SECTION_ENCRYPTION:
+        section.size += writer.output.seal_bytes
     writer.section_count += 1
-    return output_append(&writer.output, payload.data, payload.size, CODEC_NONE, failure)
+    return output_append(&writer.output, payload.data, payload.size, kind, CODEC_NONE, failure)
 
 
 cdef int write_index(TableWriter* writer, Failure* failure) noexcept nogil:
@@ -400,6 +407,16 @@ cdef int write_properties(
     return status
 
 
+cdef int write_head(TableWriter* writer, Failure* failure) noexcept nogil:
+    """Which key the file is encrypted under: the last section, so that it is read with the end."""
+    cdef Bytes payload
+    if writer.output.cipher == NULL:
+        return OK
+    payload.data = writer.output.head
+    payload.size = payload.capacity = SEAL_HEAD_BYTES
+    return write_section(writer, SECTION_ENCRYPTION, 0, &payload, failure)
+
+
 cdef int write_end(TableWriter* writer, Failure* failure) noexcept nogil:
     """The directory of sections and the footer."""
     cdef uint8_t directory[SECTIONS * DIRECTORY_ENTRY_BYTES]
@@ -413,8 +430,10 @@ cdef int write_end(TableWriter* writer, Failure* failure) noexcept nogil:
     footer.directory_offset = output_offset(&writer.output)
     footer.directory_size = <uint64_t>writer.section_count * DIRECTORY_ENTRY_BYTES
     footer.unique_id = writer.output.unique_id
+    if writer.output.cipher != NULL:
+        footer.required_features = FEATURE_ENCRYPTED
     status = output_append(
-        &writer.output, directory, footer.directory_size, CODEC_NONE, failure
+        &writer.output, directory, footer.directory_size, SECTION_DIRECTORY, CODEC_NONE, failure
     )
     if status != OK:
         return status
@@ -440,6 +459,8 @@ cdef int write_rest(TableWriter* writer, Failure* failure) noexcept nogil:
         status = write_filter(writer, failure)
     if status == OK:
         status = write_properties(writer, data_end - TABLE_HEADER_BYTES, failure)
+    if status == OK:
+        status = write_head(writer, failure)
     if status == OK:
         status = write_end(writer, failure)
     return status

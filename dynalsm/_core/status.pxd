@@ -20,6 +20,7 @@ cdef enum Status:
     MOVED = 17           # the partition was split: route the key again
     TORN = 16            # a log ends in an incomplete record
     WRITE_FAILED = 18    # a change was refused, and not for a passing want: no second try
+    ENCRYPTED = 19       # a key is missing
 
 
 cdef struct Failure:

@@ -79,4 +79,6 @@ cdef int raise_failure(const Failure* failure) except -1:
         raise errors.ClosedError(message, path=path)
     if failure.status == NO_MEMORY:
         raise MemoryError(message)
+    if failure.status == ENCRYPTED:
+        raise errors.EncryptionError(message, path=path)
     raise errors.StorageError(f"{message} (status {failure.status})", path=path, offset=offset)

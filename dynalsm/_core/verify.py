@@ -20,9 +20,10 @@ from typing import Any
 
 from dynalsm import errors
 from dynalsm._core import _testing as tables
-from dynalsm._core import names, wal
+from dynalsm._core import keyring, names, wal
+from dynalsm._core.keyring import Keyring, MasterKey
 from dynalsm._core.manifest import CURRENT, Manifest
-from dynalsm._core.recovery import log_path, table_file
+from dynalsm._core.recovery import find_keys, log_path, table_file
 from dynalsm._core.state import FILE, FILE_BYTES, LEVEL, PARTITION, TREE, UNIQUE_ID, State
 
 SMALLEST, LARGEST = 11, 12
@@ -65,6 +66,8 @@ class Report:
     logs: int = 0
     bytes: int = 0
     entries: int = 0
+    #: Of an encrypted database: files under an older data key than the one new files get.
+    old_key_files: int = 0
     problems: list[Problem] = field(default_factory=list)
 
     @property
@@ -72,35 +75,53 @@ class Report:
         """Whether no problem was found."""
         return not self.problems
 
+    def count_key(self, keys: Keyring | None, key_id: int) -> None:
+        """Count a file that was read, if it is under an older data key."""
+        self.old_key_files += keys is not None and key_id != keys.key_id
+
     def complain(self, path: str, message: str, offset: int | None = None) -> None:
         """Note a problem."""
         self.problems.append(Problem(path, message, offset))
 
 
-def verify(path: str | os.PathLike[str], progress: Callable[[int], None] | None = None) -> Report:
+def verify(
+    path: str | os.PathLike[str],
+    progress: Callable[[int], None] | None = None,
+    *,
+    encryption_key: MasterKey | None = None,
+    keys: Keyring | None = None,
+) -> Report:
     """Read the database in the directory whole. `progress`: called with the bytes read so far.
 
-    Raises FormatError when there is none, or one of a newer version; StorageIOError when something
-    cannot be read for another reason than damage.
+    An encrypted one needs its key, or its keyring when it is open. Raises FormatError when there is
+    none, or one of a newer version; EncryptionError; StorageIOError when something cannot be read
+    for another reason than damage.
     """
     directory = os.path.abspath(os.fspath(path))
     report = Report()
     try:
-        loaded = Manifest.load(directory) if os.path.isdir(directory) else None
+        files_of_keys = keys is None or keys.directory == directory
+        if keys is None:
+            keys = find_keys(directory, encryption_key) if os.path.isdir(directory) else None
+        loaded = Manifest.load(directory, keys) if os.path.isdir(directory) else None
         if loaded is None:
             raise errors.FormatError("there is no database here", path=directory)
         state = State.replay(loaded.edits, loaded.path)
     except errors.CorruptionError as error:
         report.problems.append(Problem.of(error, os.path.join(directory, CURRENT)))
         return report
+    if keys is not None and files_of_keys:
+        for name in keyring.damaged(directory):
+            report.complain(name, "one of the two files of keys is damaged or missing")
     report.bytes += loaded.end
+    report.count_key(keys, loaded.seal.key_id if loaded.seal is not None else 0)
     for record in records_of(state):
-        report.problems += check_table(directory, state, record, report)
+        report.problems += check_table(directory, state, record, report, keys=keys)
         if progress is not None:
             progress(report.bytes)
     report.problems += overlaps(directory, state)
-    _drop_outdated(directory, report)
-    report.problems += check_logs(directory, state, report)
+    _drop_outdated(directory, report, keys)
+    report.problems += check_logs(directory, state, report, keys)
     return report
 
 
@@ -113,7 +134,13 @@ def records_of(state: State) -> list[list[Any]]:
 
 
 def check_table(
-    directory: str, state: State, record: list[Any], report: Report, *, deep: bool = True
+    directory: str,
+    state: State,
+    record: list[Any],
+    report: Report,
+    *,
+    deep: bool = True,
+    keys: Keyring | None = None,
 ) -> list[Problem]:
     """Check one table; not deep: as an open does, by its footer and properties."""
     path = table_file(directory, record)
@@ -123,19 +150,22 @@ def check_table(
             file_id=record[FILE],
             file_bytes=record[FILE_BYTES],
             unique_id=record[UNIQUE_ID],
+            keys=keys,
         )
         try:
             if deep:
                 table.verify()
             found = table.info()
+            key_id = table.key_id
         finally:
             table.close()
-    except errors.CorruptionError as error:
+    except (errors.CorruptionError, errors.EncryptionError) as error:
         return [Problem.of(error, path)]
     except errors.StorageIOError as error:
         if error.errno != errno.ENOENT:
             raise
         return [Problem(path, "the table is missing")]
+    report.count_key(keys, key_id)
     report.tables += 1
     report.bytes += record[FILE_BYTES]
     report.entries += found["entries"]
@@ -180,11 +210,11 @@ def overlaps(directory: str, state: State) -> list[Problem]:
     return problems
 
 
-def _drop_outdated(directory: str, report: Report) -> None:
+def _drop_outdated(directory: str, report: Report, keys: Keyring | None) -> None:
     """Forget complaints about tables that a writer beside us has replaced meanwhile."""
     if not report.problems:
         return
-    state = State.replay(_edits(directory), directory)
+    state = State.replay(_edits(directory, keys), directory)
     current = {table_file(directory, record) for record in records_of(state)}
     report.problems = [
         problem
@@ -193,8 +223,8 @@ def _drop_outdated(directory: str, report: Report) -> None:
     ]
 
 
-def _edits(directory: str) -> list[dict[str, Any]]:
-    loaded = Manifest.load(directory)
+def _edits(directory: str, keys: Keyring | None) -> list[dict[str, Any]]:
+    loaded = Manifest.load(directory, keys)
     return loaded.edits if loaded is not None else []
 
 
@@ -206,15 +236,17 @@ def log_numbers(directory: str, state: State) -> list[int]:
     return names.log_numbers(os.path.join(directory, "wal"), state.log)
 
 
-def check_logs(directory: str, state: State, report: Report) -> list[Problem]:
+def check_logs(
+    directory: str, state: State, report: Report, keys: Keyring | None = None
+) -> list[Problem]:
     """Damage in the logs, and logs that are missing or end early although they were durable."""
     logs: list[wal.Log] = []
     problems = []
     for number in log_numbers(directory, state):
         path = log_path(os.path.join(directory, "wal"), number)
         try:
-            log = wal.read_log(path)
-        except errors.CorruptionError as error:
+            log = wal.read_log(path, keys)
+        except (errors.CorruptionError, errors.EncryptionError) as error:
             problems.append(Problem.of(error, path))
             continue
         except errors.StorageIOError as error:
@@ -222,6 +254,7 @@ def check_logs(directory: str, state: State, report: Report) -> list[Problem]:
                 raise
             continue  # flushed meanwhile
         report.logs += 1
+        report.count_key(keys, log.key_id or (0 if keys is None or log.number else keys.key_id))
         report.bytes += log.end
         report.entries += sum(record.entries for record in log.records)
         if log.number:

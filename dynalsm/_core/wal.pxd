@@ -23,6 +23,7 @@
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
+from dynalsm._core.cipher cimport Cipher
 from dynalsm._core.status cimport Failure
 from dynalsm._core.sync cimport pthread_mutex_t
 
@@ -32,6 +33,7 @@ from dynalsm._core.wal_reader cimport (  # no-cython-lint
     wal_reader_close,
     wal_reader_next,
     wal_reader_open,
+    wal_reader_unlock,
 )
 
 
@@ -51,22 +53,26 @@ cdef struct Wal:
     bint is_finished
     int is_poisoned          # a sync failed: atomic
     uint8_t* scratch         # owned: a record on its way to pwrite
+    Cipher* cipher           # owned; NULL: not encrypted
+    uint8_t* sealing         # owned: a payload being sealed
+    size_t sealing_capacity
+    uint32_t attempts        # payloads sealed so far: part of their nonces
     pthread_mutex_t sync_mutex   # one sync at a time: an error is told to one caller only
 
 
 # Creates, preallocates, writes the header. `number` is not 0. Not yet durable, nor is its directory
 # entry: the first wal_sync after creation must be preceded by a directory sync (the engine's
 # duty). Returns: NULL on failure (then no file is left, if it could be removed); EEXIST if there
-# is one already.
+# is one already. keyring: NULL for a log that is not encrypted.
 cdef Wal* wal_create(
     const char* path, uint64_t number, uint64_t previous_number, uint64_t previous_size,
-    uint64_t previous_seqno, Failure* failure
+    uint64_t previous_seqno, void* keyring, Failure* failure
 ) noexcept nogil
 # The same; mapped=False writes by pwrite from the start. A store through a mapping costs a third
 # of a pwrite, but when a device dies, the file system may answer it with SIGBUS, not an error.
 cdef Wal* wal_create_as(
     const char* path, uint64_t number, uint64_t previous_number, uint64_t previous_size,
-    uint64_t previous_seqno, bint mapped, Failure* failure
+    uint64_t previous_seqno, bint mapped, void* keyring, Failure* failure
 ) noexcept nogil
 # Appends one record (size and count at least 1). On failure nothing was appended (the size is
 # unchanged and a partial record was cut off or will be overwritten); NO_SPACE when preallocation

@@ -1,6 +1,8 @@
 from os import PathLike
 from typing import NamedTuple, final
 
+from dynalsm._core.keyring import Keyring
+
 _Path = str | bytes | PathLike[str] | PathLike[bytes]
 
 class Record(NamedTuple):
@@ -19,8 +21,9 @@ class Log(NamedTuple):
     clean_end: bool
     torn: bool
     older_synced: bool
+    key_id: int
 
-def read_log(path: _Path) -> Log: ...
+def read_log(path: _Path, keys: Keyring | None = None, *, opens: bool = True) -> Log: ...
 
 @final
 class LogWriter:
@@ -33,6 +36,7 @@ class LogWriter:
         previous_seqno: int = 0,
         *,
         mapped: bool = True,
+        keys: Keyring | None = None,
     ) -> None: ...
     @property
     def size(self) -> int: ...

@@ -16,6 +16,12 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset, strdup
 
+from dynalsm._core.cipher cimport (
+    Piece,
+    cipher_create,
+    cipher_free,
+    cipher_seal,
+)
 from dynalsm._core.coding cimport Slice, put_u32, put_u64
 from dynalsm._core.crc32c cimport crc32c
 from dynalsm._core.files cimport (
@@ -56,6 +62,10 @@ from dynalsm._core.sync cimport (
 )
 
 from dynalsm._core.wal_reader cimport (
+    WAL_ADDED_BYTES,
+    WAL_ATTEMPT_BYTES,
+    WAL_ENCRYPTED,
+    WAL_ENCRYPTED_HEADER_BYTES,
     WAL_FORMAT,
     WAL_HEADER_BYTES,
     WAL_HEADER_CRC,
@@ -75,6 +85,7 @@ from dynalsm._core.wal_reader cimport (
     wal_reader_close,
     wal_reader_next,
     wal_reader_open,
+    wal_reader_unlock,
 )
 
 import os
@@ -116,25 +127,30 @@ cdef enum:
     MAP_RECORD_BYTES = 4 << 10
     # Records up to this are assembled in memory for one pwrite.
     SCRATCH_BYTES = 64 << 10
+    # Room for sealing a record: at least so much, and no more is kept.
+    SEALING_BYTES = 16 << 10
+    SEALING_KEPT_BYTES = 1 << 20
 
 
 # ---- writing ----
 
 cdef Wal* wal_create(
     const char* path, uint64_t number, uint64_t previous_number, uint64_t previous_size,
-    uint64_t previous_seqno, Failure* failure
+    uint64_t previous_seqno, void* keyring, Failure* failure
 ) noexcept nogil:
     return wal_create_as(
-        path, number, previous_number, previous_size, previous_seqno, True, failure
+        path, number, previous_number, previous_size, previous_seqno, True, keyring, failure
     )
 
 
 cdef Wal* wal_create_as(
     const char* path, uint64_t number, uint64_t previous_number, uint64_t previous_size,
-    uint64_t previous_seqno, bint mapped, Failure* failure
+    uint64_t previous_seqno, bint mapped, void* keyring, Failure* failure
 ) noexcept nogil:
-    cdef uint8_t header[WAL_HEADER_BYTES]
+    cdef uint8_t header[WAL_ENCRYPTED_HEADER_BYTES]
+    cdef size_t header_size = WAL_HEADER_BYTES
     cdef bint is_created = False
+    cdef int status = OK
     cdef Wal* wal = <Wal*>calloc(1, sizeof(Wal))
     if wal == NULL:
         fail(failure, NO_MEMORY, "no memory for a log", path, -1, 0)
@@ -149,11 +165,21 @@ cdef Wal* wal_create_as(
     elif number == 0:
         # A reader takes 0 for a log whose creation was cut off.
         fail(failure, IO_ERROR, "a log's number is not 0", path, -1, EINVAL)
-    elif file_open(path, O_RDWR | O_CREAT | O_EXCL, 0o600, &wal.fd, failure) == OK:
-        is_created = True
-        fill_header(header, number, previous_number, previous_size, previous_seqno)
-        if start_file(wal, mapped, header, failure) == OK:
-            wal.size = WAL_HEADER_BYTES
+    else:
+        if keyring != NULL:
+            header_size = WAL_ENCRYPTED_HEADER_BYTES
+            wal.cipher = cipher_create(keyring, "log", header + WAL_HEADER_BYTES, path, failure)
+            status = OK if wal.cipher != NULL else failure.status
+        if status == OK:
+            status = file_open(path, O_RDWR | O_CREAT | O_EXCL, 0o600, &wal.fd, failure)
+            is_created = status == OK
+        if status == OK:
+            fill_header(
+                header, keyring != NULL, number, previous_number, previous_size, previous_seqno
+            )
+            status = start_file(wal, mapped, header, header_size, failure)
+        if status == OK:
+            wal.size = header_size
             return wal
     wal_close(wal)
     if is_created:
@@ -169,12 +195,13 @@ cdef void discard_file(const char* path) noexcept nogil:
 
 
 cdef void fill_header(
-    uint8_t* header, uint64_t number, uint64_t previous_number, uint64_t previous_size,
-    uint64_t previous_seqno
+    uint8_t* header, bint is_encrypted, uint64_t number, uint64_t previous_number,
+    uint64_t previous_size, uint64_t previous_seqno
 ) noexcept nogil:
     memset(header, 0, WAL_HEADER_BYTES)
     memcpy(header, WAL_MAGIC, 8)
     put_u32(header + 8, WAL_FORMAT)
+    put_u32(header + 12, WAL_ENCRYPTED if is_encrypted else 0)
     put_u64(header + 16, number)
     put_u64(header + 24, previous_number)
     put_u64(header + 32, previous_size)
@@ -185,11 +212,11 @@ cdef void fill_header(
 
 # Reserves the first step, maps the file if that is safe there, writes the header.
 cdef int start_file(
-    Wal* wal, bint mapped, const uint8_t* header, Failure* failure
+    Wal* wal, bint mapped, const uint8_t* header, size_t header_size, Failure* failure
 ) noexcept nogil:
     cdef int status
     wal.preallocates = True
-    status = grow(wal, WAL_HEADER_BYTES, failure)
+    status = grow(wal, header_size, failure)
     if status == IO_ERROR and is_unsupported(failure.errnum):
         failure_clear(failure)
         wal.preallocates = False
@@ -198,10 +225,10 @@ cdef int start_file(
     if mapped and wal.preallocates and file_can_map(wal.fd):
         if file_map(wal.fd, wal.path, MAP_WINDOW_BYTES, <void**>&wal.map, failure) == OK:
             wal.map_size = MAP_WINDOW_BYTES
-            return file_map_write(wal.map, wal.path, header, WAL_HEADER_BYTES, 0, failure)
+            return file_map_write(wal.map, wal.path, header, header_size, 0, failure)
         # No address space left, say: pwrite does as well.
         failure_clear(failure)
-    return file_write(wal.fd, wal.path, header, WAL_HEADER_BYTES, 0, failure)
+    return file_write(wal.fd, wal.path, header, header_size, 0, failure)
 
 
 cdef inline bint is_unsupported(int errnum) noexcept nogil:
@@ -265,7 +292,7 @@ cdef int wal_append(
         return fail(failure, POISONED, "an earlier sync of the log failed", wal.path, -1, 0)
     if wal.is_finished:
         return fail(failure, CLOSED, "the log is finished", wal.path, -1, 0)
-    if size > <size_t>0xFFFFFFFF:
+    if size > <size_t>0xFFFFFFFF - WAL_ADDED_BYTES:
         return fail(
             failure, IO_ERROR, "the record is too large for the log", wal.path, -1, EFBIG
         )
@@ -282,8 +309,12 @@ cdef int append_record(
     cdef uint8_t* header = sealed + 4
     cdef uint64_t start = wal.size
     cdef uint64_t synced = atomic_load(&wal.synced)
-    cdef uint64_t end = start + WAL_RECORD_HEADER_BYTES + wal_aligned(size)
+    cdef size_t text_size = size
+    cdef uint64_t end
     cdef int status
+    if wal.cipher != NULL and size:
+        size += WAL_ADDED_BYTES
+    end = start + WAL_RECORD_HEADER_BYTES + wal_aligned(size)
     if wal.dirty_end or (wal.preallocates and end > wal.allocated):
         status = make_room(wal, end, failure)
         if status != OK:
@@ -294,6 +325,11 @@ cdef int append_record(
     put_u32(header + WAL_RECORD_COUNT, count)
     put_u64(header + WAL_RECORD_SEQNO, first_seqno)
     put_u64(header + WAL_RECORD_SYNCED, synced | WAL_OLDER_SYNCED if wal.older_synced else synced)
+    if size != text_size:
+        status = seal_payload(wal, payload, text_size, sealed, failure)
+        if status != OK:
+            return status
+        payload = wal.sealing
     put_u32(header + WAL_RECORD_CRC, crc32c(crc32c(0, sealed, WAL_SEALED_BYTES), payload, size))
     put_u32(header, <uint32_t>size)
     if end <= wal.map_size and size <= MAP_RECORD_BYTES:
@@ -315,6 +351,32 @@ cdef int append_record(
         file_map_release(wal.map + wal.released, MAP_RELEASE_BYTES)
         wal.released += MAP_RELEASE_BYTES
     return OK
+
+
+# Puts attempt number, sealed payload and tag into wal.sealing. `place`: what is authenticated.
+cdef int seal_payload(
+    Wal* wal, const uint8_t* payload, size_t size, const uint8_t* place, Failure* failure
+) noexcept nogil:
+    cdef Piece piece
+    cdef size_t wanted = max(size + WAL_ADDED_BYTES, <size_t>SEALING_BYTES)
+    if wal.sealing_capacity < wanted or (
+        wal.sealing_capacity > SEALING_KEPT_BYTES and wanted <= SEALING_KEPT_BYTES
+    ):
+        free(wal.sealing)
+        wal.sealing = <uint8_t*>malloc(wanted)
+        wal.sealing_capacity = wanted if wal.sealing != NULL else 0
+        if wal.sealing == NULL:
+            return fail(failure, NO_MEMORY, "no memory to encrypt a record", wal.path, -1, 0)
+    wal.attempts += 1
+    put_u32(wal.sealing, wal.attempts)
+    memcpy(wal.sealing + WAL_ATTEMPT_BYTES, payload, size)
+    memcpy(piece.place, place, WAL_SEALED_BYTES)
+    piece.place_size = WAL_SEALED_BYTES
+    piece.nonce = wal.size
+    piece.attempt = wal.attempts
+    piece.data = wal.sealing + WAL_ATTEMPT_BYTES
+    piece.size = size
+    return cipher_seal(wal.cipher, &piece, 1, failure)
 
 
 # By pwrite, with the zeros behind the payload: they may be new to the file.
@@ -394,6 +456,8 @@ cdef void wal_close(Wal* wal) noexcept nogil:
     file_unmap(wal.map, wal.map_size)
     file_close(wal.fd)
     pthread_mutex_destroy(&wal.sync_mutex)
+    cipher_free(wal.cipher)
+    free(wal.sealing)
     free(wal.scratch)
     free(wal.path)
     free(wal)
@@ -422,10 +486,13 @@ class Log(NamedTuple):
     clean_end: bool
     torn: bool
     older_synced: bool
+    key_id: int              # of the data key it was opened with; 0: none
 
 
-def read_log(path):
-    """Read a log whole (for tools and tests). Number 0: its creation was cut off."""
+def read_log(path, keys=None, *, bint opens=True):
+    """Read a log whole (for tools and tests). Number 0: its creation was cut off.
+
+    keys: the Keyring of an encrypted database. Not opens: payloads stay as they are stored."""
     cdef Failure failure
     cdef WalReader* reader
     cdef Slice payload
@@ -440,6 +507,9 @@ def read_log(path):
     raise_failure(&failure)
     records = []
     try:
+        if opens:
+            wal_reader_unlock(reader, keyring_of(keys), &failure)
+            raise_failure(&failure)
         while True:
             offset = reader.position
             status = wal_reader_next(reader, &payload, &seqno, &count, &failure)
@@ -453,9 +523,15 @@ def read_log(path):
         return Log(
             reader.number, reader.previous_number, reader.previous_size, reader.previous_seqno,
             records, reader.position, reader.clean_end, reader.torn, reader.older_synced,
+            reader.cipher.key_id if reader.cipher != NULL else 0,
         )
     finally:
         wal_reader_close(reader)
+
+
+cdef void* keyring_of(object keys) noexcept:
+    """What the core calls a keyring; the caller keeps `keys` alive."""
+    return NULL if keys is None else <void*>keys
 
 
 @cython.final
@@ -467,21 +543,26 @@ cdef class LogWriter:
 
     cdef Wal* _wal           # owned; NULL: closed
     cdef bytes _path
+    cdef object _keys
 
     def __init__(self, path, uint64_t number, uint64_t previous_number=0,
-                 uint64_t previous_size=0, uint64_t previous_seqno=0, *, bint mapped=True):
+                 uint64_t previous_size=0, uint64_t previous_seqno=0, *, bint mapped=True,
+                 keys=None):
         cdef Failure failure
         cdef const char* name
         if self._wal != NULL:
             raise ValueError("the log is open already")
         if not number:
             raise ValueError("a log's number is not 0")
+        cdef void* keyring = keyring_of(keys)
+        self._keys = keys
         self._path = os.fsencode(path)
         name = self._path
         failure_clear(&failure)
         with nogil:
             self._wal = wal_create_as(
-                name, number, previous_number, previous_size, previous_seqno, mapped, &failure
+                name, number, previous_number, previous_size, previous_seqno, mapped, keyring,
+                &failure
             )
         raise_failure(&failure)
 

@@ -7,6 +7,13 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy, strdup
 
+from dynalsm._core.cipher cimport (
+    Piece,
+    cipher_find,
+    cipher_free,
+    cipher_open,
+    cipher_refuse_plain,
+)
 from dynalsm._core.coding cimport Slice, get_u32, get_u64, put_u64, slice_of
 from dynalsm._core.crc32c cimport crc32c, crc32c_shift
 from dynalsm._core.files cimport file_close, file_open, file_read, file_size
@@ -110,25 +117,44 @@ cdef int read_header(WalReader* reader, Failure* failure) noexcept nogil:
     if reader.data_size < WAL_HEADER_BYTES:
         # No record fits: nothing that was synced can have been here.
         return end_of_unborn(reader)
-    while status == OK and changed and not is_header(data):
+    while status == OK and changed and not is_header(reader):
         status = judge_header(reader, &changed, failure)
     if status != OK or reader.is_at_end:
         return status
-    if get_u32(data + 8) != WAL_FORMAT or get_u32(data + 12) != 0:
+    if get_u32(data + 8) != WAL_FORMAT or get_u32(data + 12) & ~<uint32_t>WAL_ENCRYPTED:
         return fail(failure, CORRUPTION, "the log's format is not known", reader.path, 8, 0)
     reader.number = get_u64(data + 16)
     reader.previous_number = get_u64(data + 24)
     reader.previous_size = get_u64(data + 32)
     reader.previous_seqno = get_u64(data + 40)
-    reader.position = WAL_HEADER_BYTES
+    reader.is_encrypted = get_u32(data + 12) != 0
+    reader.position = header_bytes(data)
     return OK
 
 
-cdef bint is_header(const uint8_t* data) noexcept nogil:
+# REQUIRES: a header that is whole.
+cdef inline uint64_t header_bytes(const uint8_t* data) noexcept nogil:
+    if get_u32(data + 12) & WAL_ENCRYPTED:
+        return WAL_ENCRYPTED_HEADER_BYTES
+    return WAL_HEADER_BYTES
+
+
+cdef bint is_plain_header(const uint8_t* data) noexcept nogil:
     return (
         memcmp(data, WAL_MAGIC, 8) == 0
         and memcmp(data + WAL_HEADER_MARK, WAL_MARK, 8) == 0
         and get_u32(data + WAL_HEADER_CRC) == crc32c(0, data, WAL_HEADER_CRC)
+    )
+
+
+# With the head of an encrypted log, as far as its creation could have been cut off in it: whether
+# it is right is seen when the key is asked for.
+cdef bint is_header(const WalReader* reader) noexcept nogil:
+    if not is_plain_header(reader.data):
+        return False
+    return reader.data_size >= header_bytes(reader.data) and (
+        header_bytes(reader.data) == WAL_HEADER_BYTES
+        or reader.data[WAL_ENCRYPTED_HEADER_BYTES - 1] != 0
     )
 
 
@@ -140,7 +166,10 @@ cdef int judge_header(WalReader* reader, bint* changed, Failure* failure) noexce
     changed[0] = False
     if status != OK:
         return status
-    if proof == 0 and (reader.data[0] == 0 or reader.data[WAL_HEADER_BYTES - 1] == 0):
+    if proof == 0 and (
+        reader.data[0] == 0 or reader.data[WAL_HEADER_BYTES - 1] == 0
+        or is_plain_header(reader.data)      # but what belongs behind it is not there
+    ):
         return end_of_unborn(reader)
     status = read_again(reader, changed, failure)
     if status == OK and not changed[0]:
@@ -170,6 +199,10 @@ cdef int wal_reader_next(
         return END
     size = get_u32(record)
     seqno = get_u64(record + WAL_RECORD_SEQNO)
+    if size and reader.cipher != NULL:
+        status = open_payload(reader, reader.position, size, failure)
+        if status != OK:
+            return status
     if seqno < reader.next_seqno:
         return fail(
             failure, CORRUPTION, "sequence numbers go back in the log", reader.path,
@@ -181,10 +214,52 @@ cdef int wal_reader_next(
     if size == 0:
         return after_clean_end(reader, failure)
     payload[0] = slice_of(record + WAL_RECORD_HEADER_BYTES, size)
+    if reader.cipher != NULL:
+        payload[0] = slice_of(
+            record + WAL_RECORD_HEADER_BYTES + WAL_ATTEMPT_BYTES, size - WAL_ADDED_BYTES
+        )
     first_seqno[0] = seqno
     count[0] = get_u32(record + WAL_RECORD_COUNT)
     reader.next_seqno = seqno + count[0]
     return OK
+
+
+cdef int wal_reader_unlock(WalReader* reader, void* keyring, Failure* failure) noexcept nogil:
+    if reader.number == 0:
+        return OK            # its creation was cut off: there is nothing to open
+    if not reader.is_encrypted:
+        return cipher_refuse_plain(keyring, reader.path, failure)
+    reader.cipher = cipher_find(
+        keyring, "log", reader.data + WAL_HEADER_BYTES, reader.path, WAL_HEADER_BYTES, failure
+    )
+    return OK if reader.cipher != NULL else failure.status
+
+
+cdef int open_payload(
+    WalReader* reader, uint64_t position, uint32_t size, Failure* failure
+) noexcept nogil:
+    cdef uint8_t* payload = reader.data + position + WAL_RECORD_HEADER_BYTES
+    cdef Piece piece
+    cdef size_t opened
+    cdef int status
+    if size <= WAL_ADDED_BYTES:
+        return fail(
+            failure, CORRUPTION, "a record of an encrypted log is too short", reader.path,
+            <int64_t>position, 0
+        )
+    fill_sealed(reader, position, piece.place)
+    piece.place_size = WAL_SEALED_BYTES
+    piece.nonce = position
+    piece.attempt = get_u32(payload)
+    piece.data = payload + WAL_ATTEMPT_BYTES
+    piece.size = size - WAL_ADDED_BYTES
+    status = cipher_open(reader.cipher, &piece, 1, &opened, failure)
+    if status == CORRUPTION:
+        return fail(
+            failure, CORRUPTION, "a record does not open under the log's key: it was changed, or "
+            "is not where it was written", reader.path, <int64_t>position, 0
+        )
+    return status
 
 
 cdef int after_clean_end(WalReader* reader, Failure* failure) noexcept nogil:
@@ -225,6 +300,7 @@ cdef int end_of_records(WalReader* reader, Failure* failure) noexcept nogil:
 cdef void wal_reader_close(WalReader* reader) noexcept nogil:
     if reader == NULL:
         return
+    cipher_free(reader.cipher)
     free(reader.data)
     free(reader.path)
     free(reader)
@@ -256,13 +332,17 @@ cdef bint is_plausible(WalReader* reader, uint64_t position) noexcept nogil:
     return get_u64(record + WAL_RECORD_SYNCED) & ~WAL_OLDER_SYNCED <= position
 
 
-# The checksum of what precedes the payload.
-cdef uint32_t sealed_crc(WalReader* reader, uint64_t position) noexcept nogil:
+# What is checked and authenticated of a record before its payload.
+cdef void fill_sealed(WalReader* reader, uint64_t position, uint8_t* sealed) noexcept nogil:
     cdef const uint8_t* record = reader.data + position
-    cdef uint8_t sealed[WAL_SEALED_BYTES]
     put_u64(sealed, position)
     memcpy(sealed + 8, record, 4)
     memcpy(sealed + 12, record + WAL_RECORD_NUMBER, WAL_SEALED_BYTES - 12)
+
+
+cdef uint32_t sealed_crc(WalReader* reader, uint64_t position) noexcept nogil:
+    cdef uint8_t sealed[WAL_SEALED_BYTES]
+    fill_sealed(reader, position, sealed)
     return crc32c(0, sealed, WAL_SEALED_BYTES)
 
 

@@ -23,6 +23,7 @@ from dynalsm.kv.database import DB
 from dynalsm.kv.exceptions import (
     ClosedError,
     CorruptionError,
+    EncryptionError,
     Error,
     ForkedProcessError,
     FormatError,
@@ -44,6 +45,7 @@ __all__ = [
     "DB",
     "ClosedError",
     "CorruptionError",
+    "EncryptionError",
     "Error",
     "ForkedProcessError",
     "FormatError",

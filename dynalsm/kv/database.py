@@ -19,6 +19,7 @@ from typing import Any, Literal, Self
 
 from dynalsm import errors
 from dynalsm._core import Engine, Tree
+from dynalsm._core.keyring import MasterKey
 from dynalsm.kv._keyspace import Keyspace
 from dynalsm.kv.exceptions import Error, LockedError, UnsupportedError
 
@@ -48,6 +49,8 @@ class DB(Keyspace):
       return). `sync=True` or `False` of a write stands above it.
     - `read_only`: read beside a writing process; sees the state of the moment of opening.
     - `memory_bytes`: the budget for write buffers and caches, instead of plyvel's two options.
+    - `encryption_key`: of an encrypted database, or for a new one: 32 bytes, the path of a key file,
+      or a function that returns the bytes (docs/security.md).
     """
 
     def __init__(
@@ -73,6 +76,7 @@ class DB(Keyspace):
         sync_interval_seconds: float | None = None,
         compression_level: int | None = None,
         compaction_bytes_per_second: int | None = None,
+        encryption_key: MasterKey | None = None,
     ) -> None:
         if not isinstance(name, str | bytes | os.PathLike):
             raise TypeError(f"'name' is a path (str or bytes), not {type(name).__name__}")
@@ -89,6 +93,7 @@ class DB(Keyspace):
             "compression_level": _number("compression_level", compression_level),
             "compaction_bytes_per_second": compaction_bytes_per_second,
         }
+        given: dict[str, Any] = {key: each for key, each in options.items() if each is not None}
         try:
             engine = Engine.open(
                 os.fsdecode(name),
@@ -96,7 +101,8 @@ class DB(Keyspace):
                 error_if_exists=bool(error_if_exists),
                 read_only=bool(read_only),
                 durability=durability,
-                **{key: value for key, value in options.items() if value is not None},
+                encryption_key=encryption_key,
+                **given,
             )
         except errors.LockedError as error:
             raise LockedError(str(error), pid=error.pid) from None
@@ -188,6 +194,14 @@ class DB(Keyspace):
     def flush(self) -> None:
         """Write what is in memory to files."""
         self._engine.flush()
+
+    def rotate_key(self, encryption_key: MasterKey) -> None:
+        """Have another key open the database from now on; nothing but its file KEYS is written."""
+        self._engine.rotate_key(encryption_key)
+
+    def rotate_data_key(self, *, resume: bool = False) -> None:
+        """Encrypt everything anew under a new data key; with `resume`, go on where that stopped."""
+        self._engine.rotate_data_key(resume=resume)
 
     def checkpoint(self, path: str | os.PathLike[str]) -> None:
         """Write a consistent copy (hard links) into the new directory `path`, beside writes."""

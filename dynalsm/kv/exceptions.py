@@ -11,6 +11,7 @@ from dynalsm import errors
 from dynalsm.errors import (
     ClosedError,
     CorruptionError,
+    EncryptionError,
     ForkedProcessError,
     FormatError,
     NoSpaceError,
@@ -48,6 +49,7 @@ class UnsupportedError(Error, NotImplementedError):
 __all__ = [
     "ClosedError",
     "CorruptionError",
+    "EncryptionError",
     "Error",
     "ForkedProcessError",
     "FormatError",

@@ -10,19 +10,28 @@ from typing import Any
 from dynalsm import errors
 from dynalsm._core import Engine, lockfile, repair
 from dynalsm._core.background import log
+from dynalsm._core.keyring import NAMES, MasterKey, master_key
 from dynalsm.kv.exceptions import Error, LockedError
 
 
-def repair_db(name: str | bytes | os.PathLike[str], **options: Any) -> None:
+def repair_db(
+    name: str | bytes | os.PathLike[str],
+    *,
+    encryption_key: MasterKey | None = None,
+    **options: Any,
+) -> None:
     """Save what is whole of a damaged database; damaged files go to its `lost` directory.
 
     plyvel's options are accepted and have no effect. What was lost is logged ("dynalsm" logger);
     `dynalsm._core.repair.repair` returns it. Raises LockedError when it is open, Error when there
     is none, CorruptionError when not even the names of its keyspaces can be read."""
     del options
+    key = encryption_key
+    if callable(key):
+        key = master_key(key)  # asked for once
     try:
-        done = repair.repair(os.fsdecode(name))
-        Engine.open(os.fsdecode(name), create_if_missing=False).close()
+        done = repair.repair(os.fsdecode(name), encryption_key=key)
+        Engine.open(os.fsdecode(name), create_if_missing=False, encryption_key=key).close()
         for loss in done.lost:
             log.error("lost: %s", loss)
     except errors.LockedError as error:
@@ -71,5 +80,5 @@ def _own_names(path: str) -> list[str]:
     return [
         each
         for each in names
-        if each in {"wal", "data", repair.LOST} or each.startswith(("CURRENT", "MANIFEST-"))
+        if each in {"wal", "data", repair.LOST, *NAMES} or each.startswith(("CURRENT", "MANIFEST-"))
     ]

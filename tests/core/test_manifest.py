@@ -445,7 +445,7 @@ def rewrite_header(directory, **fields):
 
 def test_newer_format_that_old_readers_may_read(directory):
     create(directory).close()
-    rewrite_header(directory, format_=2, min_writer=2)
+    rewrite_header(directory, format_=9, min_writer=9)
     loaded = Manifest.load(directory)
     assert loaded.edits == EDITS
     with pytest.raises(errors.FormatError, match="needed to write"):
@@ -454,12 +454,12 @@ def test_newer_format_that_old_readers_may_read(directory):
 
 def test_newer_format_that_old_readers_must_not_read(directory):
     create(directory).close()
-    rewrite_header(directory, format_=2, min_reader=2, min_writer=2)
+    rewrite_header(directory, format_=2, min_reader=9, min_writer=9)
     with pytest.raises(errors.FormatError, match="needed to read"):
         Manifest.load(directory)
 
 
-@pytest.mark.parametrize("fields", [{"format_": 0}, {"flags": 1}])
+@pytest.mark.parametrize("fields", [{"format_": 0}, {"flags": 2}])
 def test_unknown_format_is_refused(directory, fields):
     create(directory).close()
     rewrite_header(directory, **fields)
@@ -614,12 +614,12 @@ def test_reader_that_loses_a_race_with_rolls_tries_again(directory, monkeypatch)
     read = manifest._read_manifest
     races = []
 
-    def roll_twice_first(where, number):
+    def roll_twice_first(where, number, keys):
         if not races:
             races.append(number)
             made.roll(2, {"base": 2})
             made.roll(3, {"base": 3})  # removes what the reader is about to open
-        return read(where, number)
+        return read(where, number, keys)
 
     monkeypatch.setattr(manifest, "_read_manifest", roll_twice_first)
     assert Manifest.load(directory).edits == [{"base": 3}]
@@ -632,10 +632,10 @@ def test_reader_beside_a_switch_of_current(directory, monkeypatch):
     was_current = manifest._was_current
     put(path_of(directory, 2), b"")
 
-    def switch_first(where, number):
+    def switch_first(where, number, keys):
         if made.number == 1:
             made.roll(2, {"base": 2})
-        return was_current(where, number)
+        return was_current(where, number, keys)
 
     monkeypatch.setattr(manifest, "_was_current", switch_first)
     assert Manifest.load(directory).edits == [{"base": 2}]

@@ -173,7 +173,8 @@ def footer_with(whole: bytes, place: int, value: bytes) -> bytes:
     [
         (10, b"\x02\x00", "newer version"),
         (10, b"\x00\x00", "no format version"),
-        (12, b"\x01", "features"),
+        (12, b"\x01", "does not name its key"),
+        (12, b"\x02", "features"),
         (20, b"\x01", "reserved"),
         (56, b"\x01", "reserved"),
         (24, b"\xff" * 8, "outside"),
