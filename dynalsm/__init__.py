@@ -57,11 +57,13 @@ def open(path: str | os.PathLike[str], **options: Any) -> Database:
     path: a directory, "http://host:port", or "dynamodb://region".
     durability: "commit" (default: a write returns when it is on stable storage), "interval", "os".
     create=False: do not create a missing directory. read_only=True: beside the one writer.
+    encryption_key: of an encrypted database, or one for a new database: 32 bytes, the path of a key
+    file, or a function that returns the bytes (docs/security.md).
     Members of `Settings` (region, account_id, enforce_throughput, ...) and options of the engine
     (memory_bytes, sync_interval_seconds, ...) may be given as well. limits={"page_bytes": 1 << 24,
     "transaction_items": None, ...} lifts limits of DynamoDB's (`Settings` lists them as limit_*).
     Raises: errors.LockedError when another process has it open, errors.FormatError when it is no
-    database, errors.CorruptionError, ...
+    database, errors.EncryptionError when the key is not right, errors.CorruptionError, ...
     """
     if isinstance(path, str) and "://" in path:
         from dynalsm.remote import open_url

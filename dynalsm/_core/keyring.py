@@ -224,7 +224,7 @@ class Keyring:
     def _look_again(self, key_id: int) -> _DataKey:
         """The writer beside us may have made a key since."""
         with self._lock:
-            if key_id not in self._keys and _exists(self.directory):
+            if key_id not in self._keys and has_keys(self.directory):
                 fresh = Keyring.load(self.directory, self._master)
                 self._keys = {**fresh._keys, **self._keys}
             if key_id in self._keys:
@@ -294,7 +294,8 @@ def remove(directory: str) -> None:
         files.remove_file(os.path.join(directory, name), missing_ok=True)
 
 
-def _exists(directory: str) -> bool:
+def has_keys(directory: str) -> bool:
+    """Whether there are keys in a directory: its database is encrypted."""
     return any(os.path.exists(os.path.join(directory, name)) for name in (KEYS, KEYS_COPY))
 
 
@@ -306,7 +307,7 @@ def find(
     is_encrypted: asks its manifest. Raises: EncryptionError when there is a key too many, too few,
     or a wrong one; CorruptionError. Nothing is written.
     """
-    if _exists(directory):
+    if has_keys(directory):
         if given is None:
             raise errors.EncryptionError("the database is encrypted: give its key", path=directory)
         return Keyring.load(directory, master_key(given))

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import typer
 
-from dynalsm.cli import output
+from dynalsm.cli import keys, output
 from dynalsm.cli.data import JsonOption
 from dynalsm.cli.failures import check_directory, check_parent
 
@@ -57,7 +57,7 @@ def _look(path: str) -> tuple[dict[str, Any], dict[str, Any]]:
     from dynalsm.server.metrics import tree_labels
 
     # Read-only handles show the moment at which they were opened: each look opens anew.
-    with dynalsm.open(path, read_only=True) as database:
+    with dynalsm.open(path, read_only=True, **keys.options()) as database:
         figures = database.stats()
         labels = tree_labels(database)
     trees = figures.pop("trees", {})
@@ -174,7 +174,7 @@ def compact(path: DirectoryArgument) -> None:
     import dynalsm
 
     check_directory(path, "compact")
-    with dynalsm.open(path, create=False) as database:
+    with dynalsm.open(path, create=False, **keys.options()) as database:
         started = time.perf_counter()
         with output.console.status("compacting"):
             database.flush()
@@ -204,7 +204,7 @@ def checkpoint(
 
     check_directory(path, "checkpoint")
     check_parent(target)
-    with dynalsm.open(path, create=False) as database:
+    with dynalsm.open(path, create=False, **keys.options()) as database:
         started = time.perf_counter()
         database.checkpoint(target)
         took = output.duration_text(time.perf_counter() - started)

@@ -12,8 +12,10 @@ from dynalsm.cli import (
     bench,
     data,
     demo,
+    encryption,
     exchange,
     health,
+    keys,
     output,
     replicate,
     serving,
@@ -30,7 +32,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for module in (demo, data, sql, admin, health, transfer, exchange, replicate, bench):
+for module in (demo, data, sql, admin, health, encryption, transfer, exchange, replicate, bench):
     module.add_commands(app)
 
 
@@ -46,8 +48,11 @@ def _options(
         bool,
         typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True),
     ] = False,
+    encryption_key_file: Annotated[
+        str | None, typer.Option(keys.OPTION, envvar=keys.VARIABLE, help=keys.HELP)
+    ] = None,
 ) -> None:
-    pass
+    keys.use(encryption_key_file)
 
 
 @app.command(

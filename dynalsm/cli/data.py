@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dynalsm.cli import output
+from dynalsm.cli import keys, output
 from dynalsm.cli.parsing import objects_of, parse_object
 
 if TYPE_CHECKING:
@@ -54,14 +54,16 @@ def open_for_reading(path: str) -> Database:
 
     if "://" in path:
         return dynalsm.open(path)
-    return dynalsm.open(path, read_only=True)
+    return dynalsm.open(path, read_only=True, **keys.options())
 
 
 def open_for_writing(path: str) -> Database:
     """Open a database that must exist."""
     import dynalsm
 
-    return dynalsm.open(path) if "://" in path else dynalsm.open(path, create=False)
+    if "://" in path:
+        return dynalsm.open(path)
+    return dynalsm.open(path, create=False, **keys.options())
 
 
 def tables(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dynalsm import errors
-from dynalsm.cli import demo_data, output
+from dynalsm.cli import demo_data, keys, output
 
 if TYPE_CHECKING:
     from dynalsm.database import Database
@@ -70,7 +70,7 @@ class Demo:
 
         console.rule(f"dynalsm demo in {self.path}")
         with self.step("open the directory"):
-            self.database = dynalsm.open(self.path)
+            self.database = dynalsm.open(self.path, **keys.options())
         try:
             self.refuse_a_used_directory()
             self.load()
@@ -81,7 +81,7 @@ class Demo:
             with self.step("close"):
                 self.database.close()
         with self.step("open again"):
-            self.database = dynalsm.open(self.path)
+            self.database = dynalsm.open(self.path, **keys.options())
         try:
             self.check_everything()
             self.show_files()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from dynalsm.cli import output
+from dynalsm.cli import keys, output
 from dynalsm.cli.data import (
     PUT_ITEMS,
     PathArgument,
@@ -100,7 +100,7 @@ def _export_directory(path: str, table: str, directory: Path, kind: str, at: str
 
     check_directory(path, "an export in DynamoDB's layout", "; --format lines works here")
     moment = None if at is None else moment_of(at)["RestoreDateTime"].timestamp()
-    with dynalsm.open(path, create=False) as database:
+    with dynalsm.open(path, create=False, **keys.options()) as database:
         handle = database.catalog.get(table)
         if handle is None:
             raise ValueError(f"there is no table {table}")
@@ -229,7 +229,8 @@ def _import_as_dynamodb(
 
     csv = {name: value for name, value in csv.items() if value is not None}
     bucket, prefix = (source, "") if source.is_dir() else (source.parent, source.name)
-    with dynalsm.open(path, bucket_root=str(bucket.parent), job_wait_seconds=0.0) as database:
+    more: dict[str, Any] = {"bucket_root": str(bucket.parent), "job_wait_seconds": 0.0}
+    with dynalsm.open(path, **more, **keys.options()) as database:
         request: Any = {
             "S3BucketSource": {"S3Bucket": bucket.name, "S3KeyPrefix": prefix},
             "InputFormat": IMPORT_FORMATS[kind],
@@ -290,7 +291,7 @@ def _import_file(path: str, creation: dict[str, Any], source: Path, kind: str, p
         total = source.stat().st_size
         found = item_files.read_lines(source, packed)
     # One wait for the disk at the end is enough: before that there is no table.
-    with dynalsm.open(path, durability="os") as database:
+    with dynalsm.open(path, durability="os", **keys.options()) as database:
         database.create_table(**creation)
         try:
             with bar("importing", total) as tell:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dynalsm.cli import output
+from dynalsm.cli import keys, output
 from dynalsm.cli.data import JsonOption
 from dynalsm.cli.failures import FAILED, check_directory
 
@@ -29,10 +29,10 @@ def verify(path: DirectoryArgument, json: JsonOption = False) -> None:
 
     check_directory(path, "verify")
     with output.console.status("reading"):
-        report = files.verify(path)
+        report = files.verify(path, **keys.options())
         problems = [_described(problem) for problem in report.problems]
         if report.is_sound:
-            with dynalsm.open(path, read_only=True) as database:
+            with dynalsm.open(path, read_only=True, **keys.options()) as database:
                 problems = [{"message": str(one)} for one in database.index_differences()]
     if json:
         output.print_json(
@@ -41,6 +41,7 @@ def verify(path: DirectoryArgument, json: JsonOption = False) -> None:
                 "logs": report.logs,
                 "bytes": report.bytes,
                 "entries": report.entries,
+                "old_key_files": report.old_key_files,
                 "problems": problems,
             }
         )
@@ -49,6 +50,11 @@ def verify(path: DirectoryArgument, json: JsonOption = False) -> None:
             f"{report.tables} tables, {report.logs} logs, {output.size_text(report.bytes)}, "
             f"{report.entries} entries read"
         )
+        if report.old_key_files:
+            output.console.print(
+                f"{report.old_key_files} files are under an older data key: "
+                "dynalsm rotate-key --resume"
+            )
         for problem in problems:
             output.console.print(_line(problem), markup=False, soft_wrap=True)
         output.console.print(f"{len(problems)} problems" if problems else "sound")
@@ -66,8 +72,8 @@ def repair(path: DirectoryArgument, json: JsonOption = False) -> None:
 
     check_directory(path, "repair")
     with output.console.status("repairing"):
-        done = files.repair(path)
-        with dynalsm.open(path, create=False) as database:
+        done = files.repair(path, **keys.options())
+        with dynalsm.open(path, create=False, **keys.options()) as database:
             mended = database.mend_indexes()
     if json:
         output.print_json(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dynalsm.cli import output
+from dynalsm.cli import keys, output
 from dynalsm.cli.failures import check_parent
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _open(path: str, *, create: bool) -> Database:
         return dynalsm.open(path)
     if create:
         check_parent(path)
-    return dynalsm.open(path, create=create)
+    return dynalsm.open(path, create=create, **keys.options_where_needed(path))
 
 
 class _Teller:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from dynalsm.cli import logs
+from dynalsm.cli import keys, logs
 from dynalsm.cli.failures import check_parent, guarded, tell_plainly
 
 
@@ -85,6 +85,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="Keep tables CREATING and DELETING so long, to test waiters (%(default)s).",
     )
+    add(keys.OPTION, default=keys.key_file(), metavar="FILE", help=keys.HELP)
     add("--bucket-root", help="Directory of the directories that stand in for S3 buckets.")
     return made
 
@@ -125,6 +126,7 @@ def serve(options: argparse.Namespace) -> None:
         endpoint=f"{options.host}:{options.port}",
         enforce_throughput=options.enforce_throughput,
         bucket_root=options.bucket_root,
+        encryption_key=options.encryption_key_file,
         table_delay_seconds=options.table_delay,
     ) as database:
         if options.trace:

@@ -74,8 +74,9 @@ def _list_backups(database: Database, verify: bool, json: bool) -> None:
         from dynalsm.model import backup_tables
 
         for summary in found:
-            path = backups.of(database).path(summary["BackupArn"].rpartition("/")[2])
-            with backup_tables.open_backup(path) as file:
+            kept = backups.of(database)
+            path = kept.path(summary["BackupArn"].rpartition("/")[2])
+            with backup_tables.open_backup(path, kept.keys) as file:
                 file.verify()
     if json:
         for summary in found:

@@ -49,8 +49,8 @@ class DB(Keyspace):
       return). `sync=True` or `False` of a write stands above it.
     - `read_only`: read beside a writing process; sees the state of the moment of opening.
     - `memory_bytes`: the budget for write buffers and caches, instead of plyvel's two options.
-    - `encryption_key`: of an encrypted database, or for a new one: 32 bytes, the path of a key file,
-      or a function that returns the bytes (docs/security.md).
+    - `encryption_key`: of an encrypted database, or for a new one: 32 bytes, the path of a key
+      file, or a function that returns the bytes (docs/security.md).
     """
 
     def __init__(

@@ -79,6 +79,7 @@ class Backups:
         self._database = weakref.ref(database)
         self._settings = database.settings
         self._engine = database.engine
+        self.keys = keys_of(database)
         self.directory = os.path.join(database.path, DIRECTORY)
         self._mutex = threading.Lock()
         # Guarded by _mutex.
@@ -124,7 +125,7 @@ class Backups:
             self._known.pop(backup_id, None)
             return None
         if backup_id not in self._known:
-            with open_backup(self.path(backup_id)) as file:
+            with open_backup(self.path(backup_id), self.keys) as file:
                 self._known[backup_id] = _described(backup_id, file)
         return self._known[backup_id]
 
@@ -132,14 +133,14 @@ class Backups:
         """Like _load, but a damaged file does not keep the others from being listed."""
         try:
             return self._load(backup_id)
-        except (errors.CorruptionError, errors.FormatError) as problem:
+        except (errors.CorruptionError, errors.FormatError, errors.EncryptionError) as problem:
             log.warning("backup left out of the list: %s", problem)
             return None
 
     def open(self, backup_id: str) -> BackupFile | BackupTables:
         """Open a backup to restore from it; give it back with `release`."""
         with self._mutex:
-            file = open_backup(self.path(backup_id))
+            file = open_backup(self.path(backup_id), self.keys)
             self._readers[backup_id] = self._readers.get(backup_id, 0) + 1
         return file
 
@@ -247,7 +248,12 @@ class Backups:
             return
         chunks = backup_file.tree_chunks(handle.tree, snapshot)
         backup_file.write(
-            self.path(backup.id), description, chunks, handle.keys.stored_size, should_stop
+            self.path(backup.id),
+            description,
+            chunks,
+            handle.keys.stored_size,
+            should_stop,
+            keys=self.keys,
         )
 
 
@@ -264,9 +270,14 @@ def new_id(now: float) -> str:
     return f"{int(now * 1000):014d}-{secrets.token_hex(4)}"
 
 
-def read(path: str) -> Backup:
-    """Return the description of a backup that lies anywhere."""
-    with open_backup(path) as file:
+def keys_of(database: Any) -> Any:
+    """Return the keys of a database; None when it is not encrypted, or has no files at all."""
+    return getattr(database.engine, "keys", None)
+
+
+def read(path: str, keys: Any = None) -> Backup:
+    """Return the description of a backup that lies anywhere, encrypted with `keys` or not."""
+    with open_backup(path, keys, allows_plain=True) as file:
         return _described(os.path.basename(path).removesuffix(SUFFIX), file)
 
 

@@ -3,6 +3,7 @@
 Layout (docs/format-backup.md has every byte); integers are little-endian:
 
     header       64 bytes: magic, format, size and checksum of the description
+    head         in an encrypted file only: which key (docs/format.md)
     description  one msgpack map: whose table, its schema, when
     blocks       frame of 16 bytes, payload: msgpack [key, stored value, key, stored value, ...],
                  in tree order, zstd where that is smaller
@@ -29,6 +30,7 @@ from dynalsm import errors
 from dynalsm._core import files
 from dynalsm._core.compress import compress, decompress
 from dynalsm._core.crc32c import crc32c
+from dynalsm._core.keyring import HEAD_BYTES, FileSeal, Keyring, refuse_plain
 
 MAGIC: Final = b"DLSMBAK1"
 END_MAGIC: Final = b"1KABMSLD"
@@ -40,6 +42,12 @@ BLOCK_ITEMS: Final = 4096
 # Largest payload that a reader accepts, before and after decompression: far above what a writer
 # makes (a block and the largest item), far below what would hurt.
 PAYLOAD_MAX_BYTES: Final = 64 * 1024 * 1024
+
+# Flag of the header: description and blocks are sealed, and an encrypted file's head follows it.
+ENCRYPTED: Final = 1
+_PURPOSE: Final = b"backup"
+# In the place of the number of entries where the description is sealed.
+_DESCRIPTION: Final = 0xFFFFFFFF
 
 _HEADER = struct.Struct("<8sIIIII32sI")
 _FRAME = struct.Struct("<IIII")
@@ -66,16 +74,18 @@ def write(
     chunks: Iterable[list[Entry]],
     stored_size: Callable[[bytes], int],
     should_stop: Callable[[], bool] = lambda: False,
+    *,
+    keys: Keyring | None = None,
 ) -> Totals:
     """Write a whole file; it is durable, under its own name, on return.
 
-    `chunks` are entries in tree order. Raises: Stopped when `should_stop` says so; nothing is left
-    then.
+    `chunks` are entries in tree order; `keys` those of an encrypted database. Raises: Stopped when
+    `should_stop` says so; nothing is left then.
     """
     partial = path + PARTIAL_SUFFIX
     try:
         with files.File(partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC) as file:
-            totals = _write_all(file, description, chunks, stored_size, should_stop)
+            totals = _write_all(file, description, chunks, stored_size, should_stop, keys)
             file.sync()
         files.rename_file(partial, path)
     except BaseException:
@@ -90,12 +100,18 @@ def _write_all(
     chunks: Iterable[list[Entry]],
     stored_size: Callable[[bytes], int],
     should_stop: Callable[[], bool],
+    keys: Keyring | None,
 ) -> Totals:
     packed = msgpack.packb(description)
-    fields = (MAGIC, FORMAT, FORMAT, 0, len(packed), crc32c(packed), bytes(32))
-    head = _HEADER.pack(*fields, 0)[:-4]
-    file.write(_HEADER.pack(*fields, crc32c(head)) + packed, 0)
-    place = _HEADER.size + len(packed)
+    head, seal = b"", None
+    if keys is not None:
+        head, seal = FileSeal.create(keys, _PURPOSE)
+        packed = _sealed(seal, packed, _HEADER.size + HEAD_BYTES, 0, _DESCRIPTION)
+    flags = ENCRYPTED if keys is not None else 0
+    fields = (MAGIC, FORMAT, FORMAT, flags, len(packed), crc32c(packed), bytes(32))
+    header = _HEADER.pack(*fields, 0)[:-4]
+    file.write(_HEADER.pack(*fields, crc32c(header)) + head + packed, 0)
+    place = _HEADER.size + len(head) + len(packed)
     items = size_bytes = 0
     for chunk in chunks:
         if should_stop():
@@ -103,36 +119,57 @@ def _write_all(
         items += len(chunk)
         size_bytes += sum(stored_size(stored) for _, stored in chunk)
         payload = msgpack.packb([part for entry in chunk for part in entry])
-        place = _write_block(file, place, payload, len(chunk))
+        place = _write_block(file, place, payload, len(chunk), seal)
     end = msgpack.packb({"items": items, "size_bytes": size_bytes})
-    after = _write_block(file, place, end, 0)
+    after = _write_block(file, place, end, 0, seal)
     trailer = _TRAILER.pack(place, crc32c(_PLACE.pack(place))) + END_MAGIC
     file.write(trailer, after)
     return Totals(items, size_bytes)
 
 
-def _write_block(file: files.File, place: int, payload: bytes, count: int) -> int:
+def _sealed(seal: FileSeal, text: bytes, place: int, raw_bytes: int, count: int) -> bytes:
+    size = len(text) + seal.ADDED_BYTES
+    return seal.seal(text, _position(place, size, raw_bytes, count))
+
+
+def _position(place: int, size: int, raw_bytes: int, count: int) -> bytes:
+    """What is checked and authenticated of a block before its payload."""
+    return _PLACE.pack(place) + _FRAME.pack(size, raw_bytes, count, 0)[:12]
+
+
+def _write_block(
+    file: files.File, place: int, payload: bytes, count: int, seal: FileSeal | None
+) -> int:
     """Write one block at `place`; returns where the next one goes."""
     raw_bytes = 0
     packed = compress(payload) if count else None
     if packed is not None:
         raw_bytes, payload = len(payload), packed
+    if seal is not None:
+        payload = _sealed(seal, payload, place, raw_bytes, count)
     checksum = _checksum(place, len(payload), raw_bytes, count, payload)
     file.write(_FRAME.pack(len(payload), raw_bytes, count, checksum) + payload, place)
     return place + _FRAME.size + len(payload)
 
 
 def _checksum(place: int, size: int, raw_bytes: int, count: int, payload: bytes) -> int:
-    head = _PLACE.pack(place) + _FRAME.pack(size, raw_bytes, count, 0)[:12]
-    return crc32c(payload, crc32c(head))
+    return crc32c(payload, crc32c(_position(place, size, raw_bytes, count)))
 
 
 class BackupFile:
     """An open file. `description` and `totals` are read at once, the entries by `chunks`."""
 
-    def __init__(self, path: str) -> None:
-        """Raises: FormatError, CorruptionError, StorageIOError."""
+    def __init__(
+        self, path: str, keys: Keyring | None = None, *, allows_plain: bool = False
+    ) -> None:
+        """Open a file; with `keys` an encrypted one, or, if that is allowed, another too.
+
+        Raises: FormatError, CorruptionError, EncryptionError, StorageIOError.
+        """
         self.path = path
+        self._keys = keys
+        self._allows_plain = allows_plain
+        self._seal: FileSeal | None = None
         self._file = files.File(path, os.O_RDONLY)
         try:
             self.size_bytes = self._file.size()
@@ -149,17 +186,26 @@ class BackupFile:
         _, _, oldest_reader, flags, size, checksum, _, head_checksum = _HEADER.unpack(head)
         if crc32c(head[:-4]) != head_checksum:
             raise self._damaged("the header's checksum is wrong", 0)
-        if oldest_reader > FORMAT or flags:
+        if oldest_reader > FORMAT or flags & ~ENCRYPTED:
             raise errors.FormatError(
                 f"this backup needs a reader of format {oldest_reader}, flags {flags:#x}; this "
                 f"version of dynalsm reads format {FORMAT}",
                 path=self.path,
             )
-        packed = self._read(size, _HEADER.size)
+        place = _HEADER.size
+        if flags & ENCRYPTED:
+            key_head = self._read(HEAD_BYTES, place)
+            self._seal = FileSeal.find(self._keys, key_head, _PURPOSE, self.path, place)
+            place += HEAD_BYTES
+        elif not self._allows_plain:
+            refuse_plain(self._keys, self.path)
+        packed = self._read(size, place)
         if crc32c(packed) != checksum:
-            raise self._damaged("the description's checksum is wrong", _HEADER.size)
-        description = self._unpack(packed, dict, _HEADER.size)
-        return description, _HEADER.size + size
+            raise self._damaged("the description's checksum is wrong", place)
+        if self._seal is not None:
+            position = _position(place, size, 0, _DESCRIPTION)
+            packed = self._seal.open(packed, position, self.path, place)
+        return self._unpack(packed, dict, place), place + size
 
     def _read_end(self) -> tuple[Totals, int]:
         start = self.size_bytes - _TRAILER.size - len(END_MAGIC)
@@ -209,6 +255,9 @@ class BackupFile:
         payload = self._read(size, place + _FRAME.size)
         if _checksum(place, size, raw_bytes, count, payload) != checksum:
             raise self._damaged("the block's checksum is wrong", place)
+        if self._seal is not None:
+            position = _position(place, size, raw_bytes, count)
+            payload = self._seal.open(payload, position, self.path, place)
         if raw_bytes:
             try:
                 payload = decompress(payload, raw_bytes)
@@ -233,6 +282,11 @@ class BackupFile:
 
     def _damaged(self, text: str, offset: int) -> errors.CorruptionError:
         return errors.CorruptionError(f"damaged backup: {text}", path=self.path, offset=offset)
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether a key was needed to read it."""
+        return self._seal is not None
 
     def close(self) -> None:
         """Close the file; more calls do nothing."""

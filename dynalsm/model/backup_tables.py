@@ -4,6 +4,8 @@
                          `items` and `size_bytes` in it
     <id>.backup/data/    a database of the engine that holds the one tree (_core/checkpoint.py)
 
+In an encrypted database all of it is encrypted, under keys of that database that are not beside it.
+
 The tables on disk never change, so a link is as good as a copy and costs nothing. The directory is
 made under another name, synced and renamed, so it is whole or not there.
 
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dynalsm import errors
 from dynalsm._core import Engine, checkpoint, files, verify
+from dynalsm._core.keyring import Keyring
 from dynalsm.model import backup_file
 from dynalsm.model.backup_file import PARTIAL_SUFFIX, BackupFile, Entry, Totals
 
@@ -50,9 +53,10 @@ def write(
         files.make_directory(partial, sync=False)
         engine.flush()
         totals = {"items": statistics.items, "size_bytes": statistics.bytes}
-        seqno = checkpoint.write(engine, os.path.join(partial, DATA), trees={tree})
+        data = os.path.join(partial, DATA)
+        seqno = checkpoint.write(engine, data, trees={tree}, has_keys=False)
         about = {**description, **totals, "tree": tree, "seqno": seqno}
-        backup_file.write(os.path.join(partial, ABOUT), about, (), len)
+        backup_file.write(os.path.join(partial, ABOUT), about, (), len, keys=engine.keys)
         files.rename_file(partial, path)
     except BaseException:
         remove(partial)
@@ -74,13 +78,16 @@ def remove(path: str) -> None:
 class BackupTables:
     """An open backup, with the surface of BackupFile."""
 
-    def __init__(self, path: str) -> None:
-        """Raises: FormatError, CorruptionError, StorageIOError."""
+    def __init__(
+        self, path: str, keys: Keyring | None = None, *, allows_plain: bool = False
+    ) -> None:
+        """As BackupFile's."""
         self.path = path
         self._data = os.path.join(path, DATA)
         self._engine: Engine | None = None
-        with BackupFile(os.path.join(path, ABOUT)) as about:
+        with BackupFile(os.path.join(path, ABOUT), keys, allows_plain=allows_plain) as about:
             self.description = about.description
+            self._keys = keys if about.is_encrypted else None
         self.totals = Totals(self.description["items"], self.description["size_bytes"])
         self.size_bytes = sum(
             os.path.getsize(os.path.join(directory, name))
@@ -92,14 +99,18 @@ class BackupTables:
         """Yield all entries in tree order. Raises: CorruptionError."""
         if self._engine is None:
             self._engine = Engine.open(
-                self._data, create_if_missing=False, read_only=True, memory_bytes=MEMORY_BYTES
+                self._data,
+                create_if_missing=False,
+                read_only=True,
+                keys=self._keys,
+                memory_bytes=MEMORY_BYTES,
             )
         tree = self._engine.tree(self.description["tree"])
         yield from backup_file.tree_chunks(tree, None)
 
     def verify(self) -> Totals:
         """Read and check every byte; returns the totals. Raises: CorruptionError."""
-        for problem in verify.verify(self._data).problems:
+        for problem in verify.verify(self._data, keys=self._keys).problems:
             raise errors.CorruptionError(f"damaged backup: {problem}", path=self.path)
         return self.totals
 
@@ -126,6 +137,13 @@ def is_backup(path: str) -> bool:
     return os.path.isfile(path) or os.path.isfile(os.path.join(path, ABOUT))
 
 
-def open_backup(path: str) -> BackupFile | BackupTables:
-    """Open a backup of either kind. Raises: FormatError, CorruptionError, StorageIOError."""
-    return BackupTables(path) if os.path.isdir(path) else BackupFile(path)
+def open_backup(
+    path: str, keys: Keyring | None = None, *, allows_plain: bool = False
+) -> BackupFile | BackupTables:
+    """Open a backup of either kind, with the keys of an encrypted database.
+
+    allows_plain: it need not be encrypted although there are keys: it came from elsewhere.
+    Raises: FormatError, CorruptionError, EncryptionError, StorageIOError.
+    """
+    kind = BackupTables if os.path.isdir(path) else BackupFile
+    return kind(path, keys, allows_plain=allows_plain)

@@ -163,7 +163,9 @@ def make_base(database: Any, handle: TableHandle, should_stop: Any = lambda: Fal
             "milliseconds": milliseconds,
         }
         chunks = backup_file.tree_chunks(handle.tree, snapshot)
-        backup_file.write(path, description, chunks, handle.keys.stored_size, should_stop)
+        keys = backup.keys_of(database)
+        size_of = handle.keys.stored_size
+        backup_file.write(path, description, chunks, size_of, should_stop, keys=keys)
     with database.catalog.mutex:
         newest = database.catalog.find_id(table_id)
         if newest is None or setting(newest.schema) is None:
@@ -330,7 +332,7 @@ def build(database: Any, source: TableHandle, target: new_tables.Target, seqno: 
     if not older:
         raise NotRestorable
     base = older[-1]
-    with BackupFile(_base_path(database, table_id, base)) as file:
+    with BackupFile(_base_path(database, table_id, base), backup.keys_of(database)) as file:
         target.load(file.chunks())
     target.put(
         (source.keys.encode(change.keys), _stored(source, change))

@@ -68,7 +68,7 @@ def start(database: Any, schema: TableSchema, **source: Any) -> Job:
 
 def from_file(database: Any, path: str, target: str) -> Job:
     """Restore a backup file that lies anywhere. Raises: KeyError when the name is taken."""
-    found = backup.read(path)
+    found = backup.read(path, backup.keys_of(database))
     summary = {
         "SourceBackupArn": found.arn,
         "SourceTableArn": found.table_arn,
@@ -143,7 +143,8 @@ def _load(database: Any, record: dict[str, Any], new: NewTable) -> None:
 @contextmanager
 def _opened(database: Any, record: dict[str, Any]) -> Iterator[BackupFile | BackupTables]:
     if "file" in record:
-        with open_backup(record["file"]) as file:
+        keys = backup.keys_of(database)
+        with open_backup(record["file"], keys, allows_plain=True) as file:
             yield file
         return
     kept = backup.of(database)
