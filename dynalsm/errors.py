@@ -13,6 +13,7 @@
     │   ├── PoisonedError             an fsync failed: no write until the database is reopened
     │   ├── ForkedProcessError        the handle was inherited through fork()
     │   ├── FormatError               no dynalsm database, or one written by a newer version
+    │   ├── EncryptionError           a key is missing, wrong, or one too many
     │   └── StorageLimitError         a key, value or batch beyond the engine's limits
     └── ApiError                      a DynamoDB error: code, message and `.response` as in botocore
         ├── ValidationException, ResourceNotFoundException, ConditionalCheckFailedException, ...
@@ -108,6 +109,13 @@ class ForkedProcessError(StorageError):
 
 class FormatError(StorageError):
     """The directory holds no dynalsm database, or one that needs a newer version."""
+
+
+class EncryptionError(StorageError):
+    """The database is encrypted and the key is missing or wrong, or it is not and there is one.
+
+    Nothing was changed.
+    """
 
 
 class StorageLimitError(StorageError, ValueError):
