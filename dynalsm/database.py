@@ -379,8 +379,10 @@ def _run_until(stopping: threading.Event, tasks: list[Callable[[], None]]) -> No
     for task in tasks:
         if stopping.is_set():
             return
-        task()
-
+        try:
+            task()
+        except errors.ClosedError:
+            return  # between the look at `stopping` and the work
 
 def open_path(
     path: str | os.PathLike[str],

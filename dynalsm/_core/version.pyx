@@ -227,8 +227,9 @@ cdef int version_get_many(
 ) noexcept nogil:
     cdef int level, index, place, status
     for level in range(LEVELS):
-        if version.counts[level] > MANY_FILES:
-            # So many files that hardly two keys meet in one: look each key up alone.
+        if level and version.counts[level] > MANY_FILES:
+            # So many files that hardly two keys meet in one: look each key up alone. Not in level
+            # 0, whose files overlap.
             for index in range(count):
                 if statuses[index] == NOT_FOUND:
                     place = version_find(version, level, keys[index])

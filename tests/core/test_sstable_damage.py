@@ -181,7 +181,7 @@ def footer_with(whole: bytes, place: int, value: bytes) -> bytes:
         (32, b"\xff" * 8, "outside"),
         (32, b"\x19", "outside"),
         (48, b"\x01", "shorter or longer"),
-        (40, b"\x00", "checksum"),
+        (40, bytes(8), "checksum"),
     ],
 )
 def test_footers_that_are_refused(tmp_path: Path, place: int, value: bytes, message: str) -> None:

@@ -185,6 +185,7 @@ class Loop:
         self.longest_seconds = 0.0
         self._journal = Journal(journal)
         self._since_reset = 0
+        self._memory_limit_bytes = _peak_bytes() + MEMORY_LIMIT_BYTES
         self._errors = _Errors()
         self._logger = logging.getLogger("dynalsm")
         self._logger.addHandler(self._errors)
@@ -254,9 +255,8 @@ class Loop:
             raise Fault(f"it took {taken_seconds:.1f} s")
         if self._errors.found and not self.target.may_log:
             raise Fault("logged: " + "; ".join(self._errors.found))
-        used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        used *= 1024 if sys.platform == "linux" else 1
-        if used > MEMORY_LIMIT_BYTES:
+        used = _peak_bytes()
+        if used > self._memory_limit_bytes:
             raise Fault(f"{used >> 20} MiB of memory")
 
     def close(self) -> None:
@@ -264,3 +264,8 @@ class Loop:
         self._journal.close()
         self._logger.removeHandler(self._errors)
         self.target.close()
+
+
+def _peak_bytes() -> int:
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return used * 1024 if sys.platform == "linux" else used

@@ -33,8 +33,8 @@ def overtake(monkeypatch: pytest.MonkeyPatch, *steps: Callable[[], Any]) -> list
     waiting = list(steps)
     readings: list[int] = []
 
-    def load_and_go_on(path: str) -> Any:
-        loaded = load(path)
+    def load_and_go_on(*arguments: Any) -> Any:
+        loaded = load(*arguments)
         readings.append(1)
         if waiting:
             waiting.pop(0)()
@@ -101,10 +101,10 @@ def test_a_tree_that_comes_and_goes_leaves_nothing_behind(
     load = Manifest.load
     steps: list[Any] = [None, come, go]  # before the first reading, after it, before the second
 
-    def load_at_the_moment(path: str) -> Any:
+    def load_at_the_moment(*arguments: Any) -> Any:
         if len(steps) % 2:
             (steps.pop(0) or int)()
-        loaded = load(path)
+        loaded = load(*arguments)
         if len(steps) == 2:
             steps.pop(0)()
         return loaded
