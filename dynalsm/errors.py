@@ -50,6 +50,10 @@ class StorageError(Error):
         self.offset = offset
 
 
+class TreeDroppedError(StorageError):
+    """The tree was dropped, before the call or while it read: it may have missed entries."""
+
+
 class CorruptionError(StorageError):
     """Bytes on disk fail their checksum or contradict each other."""
 

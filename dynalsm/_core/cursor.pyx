@@ -293,6 +293,7 @@ cdef class Cursor(Handle):
                     self.is_placed = False
             if status == WOULD_BLOCK:
                 if self.place_count:     # a part came from memory: hand that out first
+                    self.tree.check_alive()
                     return True
                 self.is_busy = True      # without the GIL: see check_idle
                 with nogil:
@@ -302,6 +303,8 @@ cdef class Cursor(Handle):
                 self.is_placed = False
                 raise_failure(&failure)
             self.is_spent = status == END
+            # A drop lets entries go at once, so the walk may have missed some.
+            self.tree.check_alive()
         finally:
             self.engine.leave()
         return self.place_count > 0

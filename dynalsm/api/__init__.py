@@ -34,13 +34,20 @@ from __future__ import annotations
 from typing import Any
 
 from dynalsm import errors
-from dynalsm.api import validate
+from dynalsm.api import messages, validate
 from dynalsm.api.registry import OPERATIONS, Operation, operation
 from dynalsm.values import SerializationProblem
 from dynalsm.values.forms import JSON, NATIVE, WIRE
 
 __all__ = ["OPERATIONS", "Operation", "as_api_error", "dispatch", "operation"]
 
+# How often an operation begins again when a table or index is deleted under it.
+ATTEMPTS = 3
+_REPEATABLE = frozenset(
+    "GetItem BatchGetItem TransactGetItems Query Scan SearchVectors PutItem UpdateItem DeleteItem "
+    "BatchWriteItem TransactWriteItems ExecuteStatement ExecuteTransaction DescribeTable "
+    "DescribeStream GetShardIterator GetRecords".split()
+)
 # Errors of layers behind the types of attribute values.
 _LATER_ERRORS = frozenset({"ValidationException", "ResourceNotFoundException"})
 
@@ -62,6 +69,8 @@ def dispatch(database: Any, name: str, request: dict[str, Any], form: Any = None
                 return reply
         request = validate.validate(name, request, database.settings)
         return function(database, request, form or WIRE)
+    except errors.TreeDroppedError as error:
+        return _after_drop(database, name, request, form, error)
     except errors.StorageError:
         raise
     except Exception as error:
@@ -74,6 +83,34 @@ def dispatch(database: Any, name: str, request: dict[str, Any], form: Any = None
         if translated is error:
             raise
         raise translated from error
+
+
+def _after_drop(
+    database: Any, name: str, request: dict[str, Any], form: Any, error: errors.TreeDroppedError
+) -> dict[str, Any]:
+    """Answer an operation whose table or index was deleted while it ran.
+
+    It begins again, and then finds what there is by now: no table, no such index, or another table
+    of that name. A write has not been committed: that is the last thing it does.
+    """
+    for _ in range(ATTEMPTS if name in _REPEATABLE else 0):
+        try:
+            checked = validate.validate(name, request, database.settings)
+            return OPERATIONS[name].load()(database, checked, form or WIRE)
+        except errors.TreeDroppedError as again:
+            error = again
+        except errors.StorageError:
+            raise
+        except Exception as problem:
+            found = as_api_error(problem, name, database.settings.wording)
+            if found is None:
+                raise
+            found.operation = name
+            raise found from problem
+    gone = as_api_error(error, name)
+    assert gone is not None
+    gone.operation = name
+    raise gone from error
 
 
 def _types_first(
@@ -100,6 +137,8 @@ def as_api_error(
     """
     if isinstance(error, errors.ApiError):
         return error
+    if isinstance(error, errors.TreeDroppedError):
+        return errors.ResourceNotFoundException(messages.NOT_FOUND)
     if isinstance(error, errors.StorageError):
         return errors.InternalServerError(str(error))
     from dynalsm.api import refusals

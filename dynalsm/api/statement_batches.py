@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from dynalsm import errors, values
-from dynalsm.api import refusals, replies, transact, transactions
+from dynalsm.api import messages, refusals, replies, transact, transactions
 from dynalsm.api.batch import add_write_reports
 from dynalsm.api.names import data_table
 from dynalsm.api.refusals import PROBLEMS, refuse
@@ -151,6 +151,8 @@ def _run_member(database: Any, member: _Member, form: Form) -> int:
         member.error = translate_problem(problem)
     except errors.ApiError as error:
         member.error = error
+    except errors.TreeDroppedError:  # by a DeleteTable beside it
+        member.error = errors.ResourceNotFoundException(messages.NOT_FOUND)
     return 0
 
 

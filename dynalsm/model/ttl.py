@@ -153,7 +153,10 @@ def sweep(database: Any, is_full: bool = True) -> int:
     for name in database.catalog.names():
         handle = database.catalog.get(name)
         if handle is not None and handle.expiry is not None:
-            deleted += _sweep_table(database, handle, is_full)
+            try:
+                deleted += _sweep_table(database, handle, is_full)
+            except errors.TreeDroppedError:
+                continue  # the table was deleted, or TTL turned off, under the sweep
     return deleted
 
 
