@@ -6,7 +6,8 @@
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.object cimport PyObject
 
-from dynalsm.model.handles cimport TableHandle
+from dynalsm.model.handles cimport OpenTables, TableHandle
+from dynalsm.model.write_path cimport WritePath
 from dynalsm.values.decode cimport AS_JSON, AS_NATIVE
 from dynalsm.values.encode_python cimport put_native
 from dynalsm.values.encode_typed cimport put_typed
@@ -28,12 +29,20 @@ cdef inline PyObject* member(dict request, str name, Py_ssize_t* found) except? 
 # The handle of a table; None when its name, or the database, needs a closer look.
 cdef inline TableHandle handle_named(database, object text):
     cdef PyObject* name
+    cdef PyObject* handle
     if type(text) is not str:
         return None
     name = PyDict_GetItemWithError(<dict?>database.settings.table_names, text)
-    if name == NULL or database.writes.is_watched:
+    if name == NULL:
         return None
-    return database.catalog.get(<object>name)
+    # Snapshots have their own of both, closed databases none.
+    writes, catalog = database.writes, database.catalog
+    if not isinstance(writes, WritePath) or not isinstance(catalog, OpenTables):
+        return None if writes.is_watched else catalog.get(<object>name)
+    if (<WritePath>writes).is_watched:
+        return None
+    handle = PyDict_GetItemWithError((<OpenTables>catalog)._tables, <object>name)
+    return None if handle == NULL else <TableHandle>handle
 
 
 cdef inline TableHandle handle_of(database, dict request, Py_ssize_t* found):

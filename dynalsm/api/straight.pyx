@@ -69,7 +69,11 @@ def get_item(database, request, form):
 cdef bytes key_of(TableHandle handle, dict key, int form):
     """The tree key; None when something is wrong with it."""
     cdef bytes item
+    cdef bytes tree_key
     try:
+        tree_key = handle.keys.plain_key(key, form)
+        if tree_key is not None:
+            return tree_key
         item = encoded_item(key, form)
         handle.keys.check_key(item)
         return handle.keys.tree_key(item)

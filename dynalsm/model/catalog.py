@@ -32,9 +32,10 @@ from typing import TYPE_CHECKING, Any
 import msgpack
 
 from dynalsm import errors
+from dynalsm.model import records
 from dynalsm.model import schema as schemas
 from dynalsm.model.changelog import Changelog, ChangelogRecord, unpack_record
-from dynalsm.model.handles import IndexHandle, TableHandle
+from dynalsm.model.handles import IndexHandle, OpenTables, TableHandle
 from dynalsm.model.schema import IndexSchema, TableSchema
 from dynalsm.model.settings import Settings
 from dynalsm.model.statistics import Statistics
@@ -58,7 +59,7 @@ STREAM_POLICY = "stream-policy"  # named by the stream's ARN; goes with its chan
 FORMAT_VERSION = 1
 
 
-class Catalog:
+class Catalog(OpenTables):
     """All tables of one database."""
 
     def __init__(self, engine: Any, settings: Settings) -> None:
@@ -68,7 +69,7 @@ class Catalog:
         # Set by the writes service: returns when no write holds a lock it took before the call.
         self.barrier: Callable[[], None] = lambda: None
         # Guarded by mutex for changes; replaced, never changed in place, so reads need no lock.
-        self._tables: dict[str, TableHandle] = {}
+        self._tables = {}
         self._logs: dict[tuple[str, str], ChangelogRecord] = {}
         # The same records by (table name, label), for those that know an ARN.
         self._logs_by_name: dict[tuple[str, str], ChangelogRecord] = {}
@@ -83,18 +84,11 @@ class Catalog:
             self.tree = engine.tree(CATALOG_TREE)
         else:
             self.tree = engine.create_tree(CATALOG_TREE)
-        self._check_format()
-        self._load()
+        with records.trusting("the catalog"):
+            self._check_format()
+            self._load()
 
     # Reading.
-
-    def get(self, name: str) -> TableHandle | None:
-        """Return the open table called `name`, or None."""
-        return self._tables.get(name)
-
-    def is_current(self, handle: TableHandle) -> bool:
-        """Return whether `handle` is still the newest of its table."""
-        return self._tables.get(handle.name) is handle
 
     def names(self) -> list[str]:
         """Return all table names in order."""
@@ -309,7 +303,7 @@ class Catalog:
     def read(self, kind: str, name: str) -> Any:
         """Return the msgpack value kept under (kind, name), or None."""
         packed = self.tree.get(record_key(kind, name))
-        return None if packed is None else msgpack.unpackb(packed, strict_map_key=False)
+        return None if packed is None else records.unpack(packed, f"the {kind} record of {name}")
 
     def write(self, kind: str, name: str, value: Any) -> None:
         """Keep `value` durably under (kind, name); None deletes."""
@@ -324,7 +318,9 @@ class Catalog:
         """Yield (name, value) of everything kept under `kind`, in name order."""
         prefix = record_key(kind, "")
         for key, packed in self.tree.cursor(prefix, prefix[:-1] + b"\x01"):
-            yield key[len(prefix) :].decode(), msgpack.unpackb(packed, strict_map_key=False)
+            with records.trusting(f"a {kind} record"):
+                name = key[len(prefix) :].decode()
+            yield name, records.unpack(packed, f"the {kind} record of {name}")
 
     # Opening and closing.
 

@@ -31,6 +31,7 @@ from typing import Any
 
 import msgpack
 
+from dynalsm.model import records
 from dynalsm.model.change_records import Changelog
 
 __all__ = [
@@ -99,11 +100,9 @@ class ChangelogRecord:
 
 
 def unpack_record(packed: bytes) -> ChangelogRecord:
-    """Return the record that `pack` wrote."""
-    fields = msgpack.unpackb(packed)
-    fields["trimmed"] = tuple(fields["trimmed"])
-    fields["key_schema"] = tuple(tuple(pair) for pair in fields["key_schema"])
-    return ChangelogRecord(**fields)
+    """Return the record that `pack` wrote. Raises: CorruptionError."""
+    what = "the record of a changelog"
+    return records.build(ChangelogRecord, records.unpack(packed, what), what)
 
 
 # Reading.
@@ -236,5 +235,14 @@ def _first(cursor: Any) -> Change | None:
     return _change(*entries[0]) if entries else None
 
 
+# kind, milliseconds, keys, old item, new item, by_ttl
+_CHANGE_TYPES = {
+    (int, int, bytes, old, new, bool) for old in (bytes, type(None)) for new in (bytes, type(None))
+}
+
+
 def _change(key: bytes, value: bytes) -> Change:
-    return Change(int.from_bytes(key[2:10]), *msgpack.unpackb(value))
+    fields = records.unpack(value, "a stream record")
+    if type(fields) is not list or tuple(map(type, fields)) not in _CHANGE_TYPES or len(key) != 10:
+        raise records.damaged("a stream record", "it has other parts")
+    return Change(int.from_bytes(key[2:10]), *fields)

@@ -41,3 +41,8 @@ cdef class TableHandle:
     cdef bint has_vectors
     cdef readonly dict plans         # of Queries (api/straight.pyx); guarded by the GIL
     cdef uint64_t item_limit_bytes   # the largest item, local index entries included
+
+
+# The tables of a catalog by name.
+cdef class OpenTables:
+    cdef public dict _tables         # name -> TableHandle; replaced, never changed in place

@@ -1,5 +1,7 @@
 from typing import Any, final
 
+from typing_extensions import disjoint_base
+
 from dynalsm.model.changelog import Changelog
 from dynalsm.model.keys import IndexKeys, TableKeys
 from dynalsm.model.schema import IndexSchema, TableSchema
@@ -58,3 +60,14 @@ class TableHandle:
         statistics: Statistics,
         item_limit_bytes: int = ...,
     ) -> None: ...
+
+@disjoint_base
+class OpenTables:
+    """The open tables by name: what of a catalog every request needs."""
+
+    _tables: dict[str, TableHandle]
+    def get(self, name: str) -> TableHandle | None:
+        """Return the open table called `name`, or None."""
+
+    def is_current(self, handle: TableHandle) -> bool:
+        """Return whether `handle` is still the newest of its table."""

@@ -64,3 +64,15 @@ cdef class TableHandle:
         self.has_vectors = any([index.vectors is not None for index in indexes.values()])
         self.item_limit_bytes = item_limit_bytes
         self.has_local_indexes = any([index.kind == "LSI" for index in indexes.values()])
+
+
+cdef class OpenTables:
+    """The open tables by name: what of a catalog every request needs."""
+
+    def get(self, str name not None):
+        """Return the open table called `name`, or None."""
+        return self._tables.get(name)
+
+    def is_current(self, TableHandle handle not None):
+        """Return whether `handle` is still the newest of its table."""
+        return self._tables.get(handle.name) is handle

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dynalsm import errors
+from dynalsm.model import records
 from dynalsm.model.backup_file import Stopped
 
 log = logging.getLogger("dynalsm")
@@ -124,9 +125,12 @@ class Jobs:
         oldest = self.settings.clock() - KEEP_SECONDS
         for kind in kinds:
             for name, record in list(self.catalog.records(kind.name)):
-                if record["status"] in UNFINISHED:
+                with records.trusting(f"the {kind.name} record of {name}"):
+                    is_unfinished = record["status"] in UNFINISHED
+                    is_old = not is_unfinished and record["ended_at"] < oldest
+                if is_unfinished:
                     self._begin(kind, name, record)
-                elif record["ended_at"] < oldest:
+                elif is_old:
                     self.catalog.write(kind.name, name, None)
 
     def _begin(self, kind: Kind, name: str, record: dict[str, Any]) -> None:

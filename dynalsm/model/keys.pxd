@@ -81,6 +81,11 @@ cdef class TableKeys(StoredKeys):
     # Raise KeyProblem unless the encoded map holds exactly the key attributes.
     cdef int check_key(self, bytes key) except -1
 
+    # The tree key of a Key as `form` (of decode.pxd) shows it; None when it is not plain, so that
+    # it has to be encoded. Raises KeyProblem for values that are too short or too long.
+    cdef bytes plain_key(self, dict key, int form)
+    cdef bytes key_of_nodes(self, const Node* pk, const Node* sk)
+
 
 cdef class IndexKeys(StoredKeys):
     cdef readonly str kind

@@ -18,6 +18,7 @@ thread-safe.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.dict cimport PyDict_GetItemWithError, PyDict_Size
 from cpython.object cimport PyObject
 from cython cimport final
 from libc.stdint cimport uint8_t, uint64_t
@@ -48,11 +49,13 @@ from dynalsm.model.key_parts cimport (
     take_length_prefixed,
     write_hash,
 )
+from dynalsm.model.plain_keys cimport plain_node
 from dynalsm.model.stored cimport NameSet, joined, read_head, store
 from dynalsm.values.buffer cimport Buffer, buffer_free, buffer_init, buffer_put, buffer_reserve
 from dynalsm.values.codec cimport TAG_BAD, Node, Part
 from dynalsm.values.decode cimport AS_JSON, HINTS, decode_record
 from dynalsm.values.json_writer cimport put_json_record
+from dynalsm.values.number cimport MAX_NUMBER_BYTES
 from dynalsm.values.outline cimport release_hint
 
 from orjson import Fragment
@@ -243,17 +246,39 @@ cdef class TableKeys(StoredKeys):
     cdef bytes tree_key(self, bytes item):
         cdef Node pk
         cdef Node sk
-        cdef bytes result
-        cdef uint8_t* p
         sk.body = NULL
         sk.size = 0
         if not find_key_value(&self.attributes[0], item, &pk):
             raise_key_problem("missing", &self.attributes[0], TAG_BAD, 0)
-        check_key_value(&self.attributes[0], &pk)
+        if self.count == 2 and not find_key_value(&self.attributes[1], item, &sk):
+            check_key_value(&self.attributes[0], &pk)
+            raise_key_problem("missing", &self.attributes[1], TAG_BAD, 0)
+        return self.key_of_nodes(&pk, &sk)
+
+    cdef bytes plain_key(self, dict key, int form):
+        cdef Node nodes[2]
+        cdef uint8_t rooms[2][MAX_NUMBER_BYTES]
+        cdef PyObject* value
+        cdef int i
+        if PyDict_Size(key) != self.count:
+            return None
+        nodes[1].body = NULL
+        nodes[1].size = 0
+        for i in range(self.count):
+            value = PyDict_GetItemWithError(key, self.names[i])
+            if value == NULL or not plain_node(
+                <object>value, self.attributes[i].tag, form, rooms[i], &nodes[i]
+            ):
+                return None
+        return self.key_of_nodes(&nodes[0], &nodes[1])
+
+    cdef bytes key_of_nodes(self, const Node* pk, const Node* sk):
+        """The tree key of two values; `sk` has no bytes if the table has no sort key."""
+        cdef bytes result
+        cdef uint8_t* p
+        check_key_value(&self.attributes[0], pk)
         if self.count == 2:
-            if not find_key_value(&self.attributes[1], item, &sk):
-                raise_key_problem("missing", &self.attributes[1], TAG_BAD, 0)
-            check_key_value(&self.attributes[1], &sk)
+            check_key_value(&self.attributes[1], sk)
         result = PyBytes_FromStringAndSize(NULL, HASH_BYTES + 2 + pk.size + sk.size)
         p = <uint8_t*>PyBytes_AS_STRING(result)
         write_hash(p, hash64(pk.body, pk.size))

@@ -13,6 +13,8 @@ from typing import Any
 
 import msgpack
 
+from dynalsm.model import records
+
 PAY_PER_REQUEST = "PAY_PER_REQUEST"
 PROVISIONED = "PROVISIONED"
 
@@ -21,6 +23,9 @@ ACTIVE = "ACTIVE"
 CREATING = "CREATING"
 DELETING = "DELETING"
 
+# What key attributes may be.
+KEY_TYPES = ("S", "N", "B")
+_WHAT = "the record of a table"
 # Kind of index -> part of its tree's name.
 _TREE_LETTERS = {"LSI": "l", "GSI": "g", "VECTOR": "v"}
 
@@ -207,37 +212,16 @@ def pack(schema: TableSchema) -> bytes:
 
 
 def unpack(record: bytes) -> TableSchema:
-    """Return the schema of a catalog record."""
-    fields: dict[str, Any] = msgpack.unpackb(record, strict_map_key=False)
-    fields["indexes"] = tuple(_index(index) for index in fields.get("indexes", ()))
-    for name, kind in _PARTS.items():
-        if fields.get(name) is not None:
-            fields[name] = kind(**fields[name])
-    return TableSchema(**fields)
-
-
-_PARTS: dict[str, Any] = {
-    "throughput": Throughput,
-    "ceiling": Ceiling,
-    "warm": Warm,
-    "stream": StreamSpec,
-    "policy": Policy,
-}
-
-
-def _index(fields: dict[str, Any]) -> IndexSchema:
-    fields["hash_key"] = tuple(fields["hash_key"])
-    fields["range_key"] = tuple(fields["range_key"])
-    projection = fields["projection"]
-    fields["projection"] = Projection(projection["kind"], tuple(projection["attributes"]))
-    for name in ("throughput", "ceiling", "warm"):
-        if fields.get(name) is not None:
-            fields[name] = _PARTS[name](**fields[name])
-    if fields.get("vector") is not None:
-        fields["vector"] = _vector(fields["vector"])
-    return IndexSchema(**fields)
-
-
-def _vector(fields: dict[str, Any]) -> VectorSpec:
-    schema = tuple((name, role) for name, role in fields["search_schema"])
-    return VectorSpec(fields["attribute"], fields["dimensions"], fields["distance"], schema)
+    """Return the schema of a catalog record. Raises: CorruptionError."""
+    schema = records.build(TableSchema, records.unpack(record, _WHAT), _WHAT)
+    what = f"the record of table {schema.name!r:.80}"
+    for names in (schema.key_names, *(index.typed_names for index in schema.indexes)):
+        for name in names:
+            if schema.attributes.get(name) not in KEY_TYPES:
+                raise records.damaged(what, f"the key attribute {name!r:.80} has no type")
+    for index in schema.indexes:
+        if (index.kind == "VECTOR") != (index.vector is not None):
+            raise records.damaged(what, f"index {index.name!r:.80} has the wrong kind")
+        if index.kind not in _TREE_LETTERS or (index.kind != "VECTOR" and not index.hash_key):
+            raise records.damaged(what, f"index {index.name!r:.80} is none")
+    return schema

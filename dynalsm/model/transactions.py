@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgpack
 
 from dynalsm.limits import CLIENT_TOKEN_SECONDS
+from dynalsm.model import records
 
 if TYPE_CHECKING:
     from dynalsm.model.settings import Settings
@@ -31,6 +32,7 @@ RECORD: Final = "token"
 _SWEEP_COUNT: Final = 4
 
 Units = list[tuple[str, int]]
+_TOKEN: Any = tuple[bytes, float, tuple[tuple[str, int], ...]]  # as stored
 
 
 class TokenMismatch(Exception):
@@ -69,13 +71,13 @@ class Tokens:
             if running != digest:
                 raise TokenMismatch
             raise TokenRunning
-        used_digest, completed, units = msgpack.unpackb(known)
+        used_digest, completed, units = _unpack(known)
         if completed + CLIENT_TOKEN_SECONDS <= self._clock():
             self._begin_again(name, digest)
             return None
         if used_digest != digest:
             raise TokenMismatch
-        return [(table, count) for table, count in units]
+        return units
 
     def _begin_again(self, name: str, digest: bytes) -> None:
         with self._mutex:
@@ -108,11 +110,17 @@ class Tokens:
             prefix = _key("")
             self._ages = deque(
                 sorted(
-                    (msgpack.unpackb(packed)[1], key[len(prefix) :].decode())
+                    (_unpack(packed)[1], key[len(prefix) :].decode())
                     for key, packed in self._tree.cursor(prefix, prefix[:-1] + b"\x01")
                 )
             )
         return self._ages
+
+
+def _unpack(packed: bytes) -> tuple[bytes, float, Units]:
+    what = "the record of a client request token"
+    digest, completed, units = records.build(_TOKEN, records.unpack(packed, what), what)
+    return digest, completed, list(units)
 
 
 def _key(name: str) -> bytes:

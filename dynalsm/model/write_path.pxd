@@ -11,6 +11,8 @@ from dynalsm.model.stripes cimport StripeSet, Stripes
 # Where items change.
 cdef class WritePath:
     cdef readonly object engine
+    # Whether operations are admitted, counted or filtered one by one: not by the straight way.
+    cdef public bint is_watched
     cdef object _catalog
     cdef object _clock
     cdef object _collections

@@ -23,6 +23,7 @@ class WritePath:
     """Where items change. One per database; model/writes.py completes it."""
 
     engine: Any
+    is_watched: bool
     def __init__(
         self, engine: Any, catalog: Catalog, clock: Callable[[], float], collections: Collections
     ) -> None: ...

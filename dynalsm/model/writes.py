@@ -50,8 +50,6 @@ class Writes(WritePath):
         self.throttle = Throttle(settings.clock) if settings.enforce_throughput else None
         self.insights = Insights(catalog, settings.clock)
         self._hides_expired = settings.hide_expired
-        # Whether operations are admitted, counted or filtered one by one: not by the straight way.
-        self.is_watched = False
         self.watch()
         catalog.barrier = self.barrier
 
