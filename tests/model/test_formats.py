@@ -413,6 +413,19 @@ def test_csv_that_is_none() -> None:
         read(b"p,p\n1,2\n", CSV)
 
 
+def test_csv_whose_quotes_do_not_match() -> None:
+    rows = read(b'p,q\nw,1\n"x"y,2\nz,3\n"v,4\nu,5\n', CSV)
+    assert items([row for row in rows if not row.problem]) == [
+        {"p": "w", "q": "1"},
+        {"p": "z", "q": "3"},
+    ]
+    problems = [str(row.problem) for row in rows if row.problem]
+    assert ["expected after" in problems[0], "unexpected end" in problems[1]] == [True, True]
+    assert len(problems) == 2
+    with pytest.raises(ObjectProblem, match="unexpected end"):
+        read(b'"p,q\nw,1\n', CSV)
+
+
 def test_depth_is_limited() -> None:
     deep = "[" * (ion_reader.DEPTH_MAX + 2) + "]" * (ion_reader.DEPTH_MAX + 2)
     with pytest.raises(IonProblem, match="deeper"):

@@ -2,7 +2,8 @@
 
 Attributes are S, but for keys of the table and its indexes, which have the type of their
 definition; B is base64. An empty cell is an empty text; a row may be shorter than the header, and
-lacks the attributes behind its end.
+lacks the attributes behind its end. Quotes that do not match are a problem of their record: a text
+that nobody wrote must not become an item.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ def rows(lines: Lines, options: CsvOptions) -> Iterator[Row]:
     """Yield the records of an object."""
     # The module's limit is one for the process, and too small for a large attribute.
     csv.field_size_limit(max(csv.field_size_limit(), 2 * ITEM_MAX_BYTES))
-    reader = csv.reader(_texts(lines), delimiter=options.delimiter)
-    header = options.header or tuple(next(_cells(reader, lines), ()))
+    reader = csv.reader(_texts(lines), delimiter=options.delimiter, strict=True)
+    header = options.header or _header(reader, lines)
     if len(set(header)) != len(header):
         raise ObjectProblem(0, "The header names an attribute twice")
     for cells in _cells(reader, lines):
         try:
+            if isinstance(cells, RecordProblem):
+                raise cells
             yield Row(lines.index, lines.end_bytes, _item(header, cells, options.types))
         except ValueError as problem:
             yield Row(lines.index, lines.end_bytes, problem=problem)
@@ -41,14 +44,24 @@ def _texts(lines: Lines) -> Iterator[str]:
         yield text.removeprefix("\ufeff") if number == 0 else text
 
 
-def _cells(reader: Iterator[list[str]], lines: Lines) -> Iterator[list[str]]:
+def _header(reader: Iterator[list[str]], lines: Lines) -> tuple[str, ...]:
+    cells = next(_cells(reader, lines), [])
+    if isinstance(cells, RecordProblem):
+        raise ObjectProblem(lines.index, str(cells))
+    return tuple(cells)
+
+
+def _cells(reader: Iterator[list[str]], lines: Lines) -> Iterator[list[str] | RecordProblem]:
     while True:
         try:
             cells = next(reader)
         except StopIteration:
             return
         except csv.Error as problem:
-            raise ObjectProblem(lines.index, f"The object is no CSV: {problem}") from None
+            if "limit" in str(problem):  # the reader is in the middle of a text
+                raise ObjectProblem(lines.index, f"The object is no CSV: {problem}") from None
+            yield RecordProblem(f"The record is no CSV: {problem}")
+            continue
         if cells:
             yield cells
 
