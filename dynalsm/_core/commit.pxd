@@ -69,6 +69,7 @@ cdef struct EngineCore:
     pthread_mutex_t sync_mutex
     pthread_cond_t sync_done
     bint is_syncing
+    bint is_clearing_ahead   # the thread that synced last is writing zeros into the log
     bint is_log_directory_dirty      # a log's name is not yet on stable storage
     Wal* wal                 # replaced under both mutexes
     Wal* old_logs[MAX_LOGS]  # rotated, oldest first, until their generation is flushed

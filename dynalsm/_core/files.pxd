@@ -20,6 +20,8 @@ cdef int file_write(
     int fd, const char* path, const void* data, size_t size, int64_t offset, Failure* failure
 ) noexcept nogil
 cdef int file_sync(int fd, const char* path, Failure* failure) noexcept nogil       # fdatasync
+# Asks the system to begin writing a range of the file to the disk, and does not wait: a hint.
+cdef void file_start_writing(int fd, int64_t offset, int64_t size) noexcept nogil
 cdef int file_size(int fd, const char* path, int64_t* size, Failure* failure) noexcept nogil
 cdef int file_truncate(int fd, const char* path, int64_t size, Failure* failure) noexcept nogil
 # Reserves blocks for [offset, offset + size) and extends the file (posix_fallocate semantics:

@@ -97,6 +97,14 @@ cdef extern from *:
     #endif
     }
 
+    static void dynalsm_start_writing(int fd, off_t offset, off_t size) {
+    #ifdef __linux__
+        sync_file_range(fd, offset, size, SYNC_FILE_RANGE_WRITE);
+    #else
+        (void)fd; (void)offset; (void)size;
+    #endif
+    }
+
     static int dynalsm_allocate(int fd, off_t offset, off_t size) {
     #ifdef __linux__
         /* Not posix_fallocate: where the file system cannot, glibc would write every block. */
@@ -154,6 +162,7 @@ cdef extern from *:
     int c_madvise "madvise"(void* base, size_t size, int advice) nogil
     int MADV_DONTNEED
     int c_sync "dynalsm_sync"(int fd) nogil
+    void c_start_writing "dynalsm_start_writing"(int fd, int64_t offset, int64_t size) nogil
     int c_allocate "dynalsm_allocate"(int fd, int64_t offset, int64_t size) nogil
     bint c_can_map "dynalsm_can_map"(int fd) nogil
     void* c_map "dynalsm_map"(int fd, size_t size) nogil
@@ -288,6 +297,11 @@ cdef int file_sync(int fd, const char* path, Failure* failure) noexcept nogil:
             return fail(failure, NO_SPACE, "cannot sync the file", path, -1, errnum)
         return fail(failure, WRITE_FAILED, "cannot sync the file", path, -1, errnum)
     return OK
+
+
+cdef void file_start_writing(int fd, int64_t offset, int64_t size) noexcept nogil:
+    # Errors of writing are left for file_sync: this flag neither waits for them nor takes them.
+    c_start_writing(fd, offset, size)
 
 
 cdef int file_size(int fd, const char* path, int64_t* size, Failure* failure) noexcept nogil:

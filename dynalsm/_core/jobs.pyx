@@ -620,7 +620,8 @@ cdef int finish_generation(Engine engine, uint64_t log_number) except -1:
         pthread_mutex_unlock(&core.work_mutex)
         core_reserve(core)
         pthread_mutex_lock(&core.sync_mutex)
-        while core.is_syncing:           # a sync under way may be using the logs
+        # A sync under way may be using the logs, and what comes after it.
+        while core.is_syncing or core.is_clearing_ahead:
             pthread_cond_wait(&core.sync_done, &core.sync_mutex)
         while core.old_log_count and core.old_logs[0].number <= log_number:
             gone[count] = core.old_logs[0]

@@ -23,11 +23,9 @@
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from dynalsm._core.cipher cimport Cipher
 from dynalsm._core.status cimport Failure
-from dynalsm._core.sync cimport pthread_mutex_t
 
-# Reading belongs to the same contract; others cimport it from here.
+# Reading, and room in the file, belong to the same contract; others cimport them from here.
 from dynalsm._core.wal_reader cimport (  # no-cython-lint
     WalReader,
     wal_reader_close,
@@ -35,29 +33,12 @@ from dynalsm._core.wal_reader cimport (  # no-cython-lint
     wal_reader_open,
     wal_reader_unlock,
 )
-
-
-cdef struct Wal:
-    uint64_t number
-    int fd
-    char* path               # owned
-    uint64_t size            # bytes appended: atomic release store by append, acquire load by sync
-    uint64_t synced          # durable up to here: monotonic, atomic
-    uint64_t allocated       # the file reaches at least to here, its blocks reserved
-    uint8_t* map             # NULL: pwrite mode
-    uint64_t map_size
-    uint64_t released        # pages of the mapping before this are given up
-    bint older_synced        # all older logs are durable: set by the engine
-    bint preallocates        # the file system reserves blocks
-    uint64_t dirty_end       # what a failed append may have left in [size, dirty_end); 0: nothing
-    bint is_finished
-    int is_poisoned          # a sync failed: atomic
-    uint8_t* scratch         # owned: a record on its way to pwrite
-    Cipher* cipher           # owned; NULL: not encrypted
-    uint8_t* sealing         # owned: a payload being sealed
-    size_t sealing_capacity
-    uint32_t attempts        # payloads sealed so far: part of their nonces
-    pthread_mutex_t sync_mutex   # one sync at a time: an error is told to one caller only
+from dynalsm._core.wal_room cimport (  # no-cython-lint
+    Wal,
+    wal_clear_ahead,
+    wal_follow,
+    wal_needs_zeros,
+)
 
 
 # Creates, preallocates, writes the header. `number` is not 0. Not yet durable, nor is its directory

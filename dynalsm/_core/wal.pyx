@@ -6,7 +6,7 @@
 #    is read before a sync begins: what a sync claims is what it wrote.
 # 2. Everything behind `size` is zero or will be before the next record is written there, so that
 #    the zeros behind a payload, and the zero size behind the last record, cost nothing.
-# 3. Nothing is stored through the mapping at or behind `allocated`.
+# 3. Nothing is stored at or behind `ready` (wal_room): those blocks are not reserved, or not ours.
 # 4. `synced` never passes what a successful fdatasync covered, and stands still after a failed one.
 
 cimport cython
@@ -25,7 +25,6 @@ from dynalsm._core.cipher cimport (
 from dynalsm._core.coding cimport Slice, put_u32, put_u64
 from dynalsm._core.crc32c cimport crc32c
 from dynalsm._core.files cimport (
-    file_allocate,
     file_can_map,
     file_close,
     file_map,
@@ -34,7 +33,6 @@ from dynalsm._core.files cimport (
     file_open,
     file_remove,
     file_sync,
-    file_truncate,
     file_unmap,
     file_write,
 )
@@ -43,7 +41,6 @@ from dynalsm._core.status cimport (
     END,
     IO_ERROR,
     NO_MEMORY,
-    NO_SPACE,
     OK,
     POISONED,
     Failure,
@@ -88,6 +85,12 @@ from dynalsm._core.wal_reader cimport (
     wal_reader_unlock,
 )
 
+from dynalsm._core.wal_room cimport (
+    wal_cut_room,
+    wal_is_synced_often,
+    wal_make_room,
+)
+
 import os
 from typing import NamedTuple
 
@@ -112,11 +115,6 @@ cdef extern from *:
     void raise_flag "dynalsm_wal_raise"(int* target) nogil
 
 cdef enum:
-    # Preallocation: an empty database stays small, a busy log is extended seldom.
-    STEP_FIRST_BYTES = 64 << 10
-    STEP_LAST_BYTES = 16 << 20
-    # Granularity of the last attempt when the disk is nearly full.
-    PAGE_BYTES = 4096
     # Address space reserved for a log. Logs are bounded by the write buffer; what lies behind
     # the window is written by pwrite, which sees the same pages.
     MAP_WINDOW_BYTES = 256 << 20
@@ -125,6 +123,10 @@ cdef enum:
     # Longer records go by pwrite even beside a mapping: it makes pages ready in bulk, where a
     # store takes a page fault each (16 KiB: 8.3 against 6.0 microseconds; 1 KiB: 0.54 and 0.73).
     MAP_RECORD_BYTES = 4 << 10
+    # And so do those that are synced often, as long as no more than this waits for a sync: after
+    # a sync the mapping has to be made writable again on every core (60 against 66 microseconds
+    # for a record of 130 bytes with its sync).
+    UNSYNCED_BYTES = 64 << 10
     # Records up to this are assembled in memory for one pwrite.
     SCRATCH_BYTES = 64 << 10
     # Room for sealing a record: at least so much, and no more is kept.
@@ -157,6 +159,7 @@ cdef Wal* wal_create_as(
         return NULL
     wal.fd = -1
     pthread_mutex_init(&wal.sync_mutex, NULL)
+    pthread_mutex_init(&wal.room_mutex, NULL)
     wal.number = number
     wal.path = strdup(path)
     wal.scratch = <uint8_t*>malloc(SCRATCH_BYTES)
@@ -216,13 +219,14 @@ cdef int start_file(
 ) noexcept nogil:
     cdef int status
     wal.preallocates = True
-    status = grow(wal, header_size, failure)
+    status = wal_make_room(wal, header_size, failure)
     if status == IO_ERROR and is_unsupported(failure.errnum):
         failure_clear(failure)
         wal.preallocates = False
     elif status != OK:
         return status
-    if mapped and wal.preallocates and file_can_map(wal.fd):
+    wal.clears_ahead = wal.preallocates and file_can_map(wal.fd)
+    if mapped and wal.clears_ahead:
         if file_map(wal.fd, wal.path, MAP_WINDOW_BYTES, <void**>&wal.map, failure) == OK:
             wal.map_size = MAP_WINDOW_BYTES
             return file_map_write(wal.map, wal.path, header, header_size, 0, failure)
@@ -233,53 +237,6 @@ cdef int start_file(
 
 cdef inline bint is_unsupported(int errnum) noexcept nogil:
     return errnum == EOPNOTSUPP or errnum == ENOSYS or errnum == EINVAL
-
-
-cdef inline uint64_t round_up(uint64_t value, uint64_t unit) noexcept nogil:
-    return (value + unit - 1) // unit * unit
-
-
-# Reserves blocks so that the file reaches at least `end`.
-cdef int grow(Wal* wal, uint64_t end, Failure* failure) noexcept nogil:
-    cdef Failure ignored
-    cdef uint64_t step = wal.allocated
-    cdef uint64_t least = round_up(end, PAGE_BYTES)
-    cdef uint64_t target
-    cdef int status
-    step = min(max(step, <uint64_t>STEP_FIRST_BYTES), <uint64_t>STEP_LAST_BYTES)
-    target = max(round_up(wal.allocated + step, PAGE_BYTES), least)
-    status = allocate_to(wal, target, failure)
-    if status == NO_SPACE and target > least:
-        failure_clear(failure)
-        status = allocate_to(wal, least, failure)
-    if status == NO_SPACE:
-        # A failed reservation may have taken blocks all the same: give them back.
-        failure_clear(&ignored)
-        file_truncate(wal.fd, wal.path, <int64_t>wal.allocated, &ignored)
-    return status
-
-
-cdef int allocate_to(Wal* wal, uint64_t target, Failure* failure) noexcept nogil:
-    cdef int status = file_allocate(
-        wal.fd, wal.path, <int64_t>wal.allocated, <int64_t>(target - wal.allocated), failure
-    )
-    if status == OK:
-        wal.allocated = target
-    return status
-
-
-# Makes sure that the bytes from `size` to `end` are zero and, where the file system can, reserved.
-cdef int make_room(Wal* wal, uint64_t end, Failure* failure) noexcept nogil:
-    cdef int status
-    if wal.dirty_end:
-        status = file_truncate(wal.fd, wal.path, <int64_t>wal.size, failure)
-        if status != OK:
-            return status
-        wal.allocated = wal.size
-        wal.dirty_end = 0
-    if wal.preallocates and end > wal.allocated:
-        return grow(wal, end, failure)
-    return OK
 
 
 cdef int wal_append(
@@ -315,8 +272,8 @@ cdef int append_record(
     if wal.cipher != NULL and size:
         size += WAL_ADDED_BYTES
     end = start + WAL_RECORD_HEADER_BYTES + wal_aligned(size)
-    if wal.dirty_end or (wal.preallocates and end > wal.allocated):
-        status = make_room(wal, end, failure)
+    if wal.dirty_end or end > atomic_load(&wal.ready):
+        status = wal_make_room(wal, end, failure)
         if status != OK:
             return status
     put_u64(sealed, start)
@@ -332,7 +289,10 @@ cdef int append_record(
         payload = wal.sealing
     put_u32(header + WAL_RECORD_CRC, crc32c(crc32c(0, sealed, WAL_SEALED_BYTES), payload, size))
     put_u32(header, <uint32_t>size)
-    if end <= wal.map_size and size <= MAP_RECORD_BYTES:
+    if (
+        end <= wal.map_size and size <= MAP_RECORD_BYTES
+        and not (start - synced <= UNSYNCED_BYTES and wal_is_synced_often(wal))
+    ):
         status = file_map_write(
             wal.map, wal.path, header, WAL_RECORD_HEADER_BYTES, <int64_t>start, failure
         )
@@ -426,6 +386,8 @@ cdef int wal_sync(Wal* wal, Failure* failure) noexcept nogil:
 cdef int sync_locked(Wal* wal, uint64_t target, Failure* failure) noexcept nogil:
     cdef int status = file_sync(wal.fd, wal.path, failure)
     if status == OK:
+        atomic_store(&wal.sync_bytes, (wal.sync_bytes * 7 + target - wal.synced) // 8)
+        atomic_store(&wal.sync_count, wal.sync_count + 1)
         atomic_store(&wal.synced, target)
     else:
         raise_flag(&wal.is_poisoned)
@@ -441,9 +403,8 @@ cdef int wal_finish(Wal* wal, uint64_t next_seqno, bint mark, Failure* failure) 
         # From here on another try must not write another end record.
         wal.is_finished = status == OK
     if status == OK and wal.allocated != wal.size:
-        status = file_truncate(wal.fd, wal.path, <int64_t>wal.size, failure)
+        status = wal_cut_room(wal, failure)
         if status == OK:
-            wal.allocated = wal.size
             pthread_mutex_lock(&wal.sync_mutex)
             status = sync_locked(wal, wal.size, failure)
             pthread_mutex_unlock(&wal.sync_mutex)
@@ -456,6 +417,7 @@ cdef void wal_close(Wal* wal) noexcept nogil:
     file_unmap(wal.map, wal.map_size)
     file_close(wal.fd)
     pthread_mutex_destroy(&wal.sync_mutex)
+    pthread_mutex_destroy(&wal.room_mutex)
     cipher_free(wal.cipher)
     free(wal.sealing)
     free(wal.scratch)
@@ -590,6 +552,11 @@ cdef class LogWriter:
         return self._opened().allocated
 
     @property
+    def ready(self):
+        """Where the next record may be stored without asking for room; zeros at least up to it."""
+        return self._opened().ready
+
+    @property
     def is_mapped(self):
         """Whether records are stored through a mapping."""
         return self._opened().map != NULL
@@ -617,12 +584,13 @@ cdef class LogWriter:
         raise_failure(&failure)
 
     def sync(self):
-        """Make what was appended durable."""
+        """Make what was appended durable, and write zeros ahead when that is done often."""
         cdef Failure failure
         cdef Wal* wal = self._opened()
         failure_clear(&failure)
         with nogil:
-            wal_sync(wal, &failure)
+            if wal_sync(wal, &failure) == OK:
+                wal_clear_ahead(wal)
         raise_failure(&failure)
 
     def finish(self, uint64_t next_seqno=0, *, bint mark=True):
