@@ -10,13 +10,22 @@ thread waits once for all of them before it lets the replies go.
 Thread safety: every method may be called from any thread; close() waits for nobody, so stop using
 the database first.
 
-Invariants: (1) close() runs once, whoever calls it; (2) the engine closes last.
+A database that nobody closed is closed when it is forgotten, or else at the end of the interpreter.
+In a child of a fork it belongs to the parent: whatever is called answers ForkedProcessError.
+
+Invariants: (1) close() runs once, whoever calls it; (2) the engine closes last; (3) no thread that
+runs for ever refers to the database, or it could not be forgotten.
 """
 
 from __future__ import annotations
 
+import atexit
+import gc
+import logging
 import os
 import threading
+import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from functools import partial
@@ -37,6 +46,8 @@ if TYPE_CHECKING:
     from dynalsm._core import Engine
     from dynalsm._core.keyring import MasterKey
     from dynalsm.model.insights import HotKeys
+
+log = logging.getLogger("dynalsm")
 
 DURABILITIES = ("commit", "interval", "os")
 SETTING_NAMES = frozenset(setting.name for setting in fields(Settings) if setting.repr)
@@ -80,6 +91,9 @@ class Database:
         self.stopping = threading.Event()
         self._close_lock = threading.Lock()
         self._closed = False  # Guarded by _close_lock.
+        self._end: errors.StorageError = errors.ClosedError(
+            "the database is closed", path=self.path
+        )
         self._threads: list[threading.Thread] = []  # Guarded by _close_lock.
         self._holds: dict[int, Hold] = {}
         self._commit_seen = threading.Condition()
@@ -92,6 +106,7 @@ class Database:
         self._add_faces()
         if not engine.read_only:
             self._start_background()
+        _open.add(self)
 
     def _start_background(self) -> None:
         """Go on with what the last process left unfinished."""
@@ -252,6 +267,15 @@ class Database:
         self._check_open()
         self.engine.flush()
 
+    def resume(self) -> None:
+        """Try at once what failed because the disk was full, in place of waiting for the next try.
+
+        Raises: errors.NoSpaceError when it still is; errors.PoisonedError after a failure that only
+        opening the database again mends.
+        """
+        self._check_open()
+        self.engine.resume()
+
     def compact(self) -> None:
         """Merge every tree down to its last level."""
         self._check_open()
@@ -323,6 +347,10 @@ class Database:
         thread.start()
         return thread
 
+    def repeat(self, name: str, seconds: float, task: Callable[[Database], object]) -> None:
+        """Call `task(database)` on a thread of its own, every so many seconds, until close()."""
+        self.spawn(name, partial(_repeat, weakref.ref(self), self.stopping, seconds, task))
+
     # --- the end ----------------------------------------------------------------------------
 
     @property
@@ -337,19 +365,35 @@ class Database:
                 return
             self._closed = True
             threads = list(self._threads)
-        self.stopping.set()
-        self.wake_followers()
-        for thread in threads:
-            if thread is not threading.current_thread():
-                thread.join()
+        _open.discard(self)
         try:
+            self.stopping.set()
+            self.wake_followers()
+            for thread in threads:
+                if thread is not threading.current_thread():
+                    thread.join()
             if not self.engine.read_only:
                 self.catalog.save_statistics(is_closing=True)
         finally:
             # Whatever is called from now on says that the database is closed.
-            closed: Any = _Closed(self.path)
-            self.catalog = self.writes = closed
+            self.catalog = self.writes = _refusing(self._end)
             self.engine.close()
+
+    def _leave_to_parent(self) -> None:
+        """In a child of a fork: no lock is taken, as another thread may have held it."""
+        self._end = errors.ForkedProcessError(
+            "the database was opened by a parent process; open it again in this one", path=self.path
+        )
+        self._closed = True
+        self._close_lock = threading.Lock()
+        self._threads = []
+        self.catalog = self.writes = self.call = _refusing(self._end)
+
+    def __del__(self) -> None:
+        if self.__dict__.get("_closed", True) or self.engine.closed:
+            return
+        warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2, source=self)
+        _close_quietly(self)
 
     def __enter__(self) -> Database:
         return self
@@ -362,17 +406,70 @@ class Database:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise errors.ClosedError("the database is closed", path=self.path)
+            raise self._end
 
 
-class _Closed:
-    """Stands where the services of a closed database were."""
+class _Refusal:
+    """Stands where the services of a database were that cannot be used any more."""
 
-    def __init__(self, path: str) -> None:
-        self.__dict__["path"] = path
+    def __init__(self, end: errors.StorageError) -> None:
+        self.__dict__["end"] = end
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise errors.ClosedError("the database is closed", path=self.__dict__["path"])
+        raise self.__dict__["end"]
+
+    def __call__(self, *_: Any) -> NoReturn:
+        raise self.__dict__["end"]
+
+
+def _refusing(end: errors.StorageError) -> Any:
+    return _Refusal(end)
+
+
+# Every database of this process that is open.
+_open: weakref.WeakSet[Database] = weakref.WeakSet()
+
+
+def _close_quietly(database: Database) -> None:
+    """Close a database whose failure would reach nobody."""
+    try:
+        database.close()
+    except Exception:
+        log.exception("a database that was not closed could not be ended")
+
+
+def _close_all() -> None:
+    for database in list(_open):
+        _close_quietly(database)
+
+
+def _leave_all_to_parent() -> None:
+    for database in list(_open):
+        database._leave_to_parent()
+    _open.clear()
+
+
+atexit.register(_close_all)
+os.register_at_fork(after_in_child=_leave_all_to_parent)
+
+
+def _repeat(
+    reference: weakref.ref[Database],
+    stopping: threading.Event,
+    seconds: float,
+    task: Callable[[Database], object],
+) -> None:
+    while not stopping.wait(seconds):
+        database = reference()
+        if database is None:
+            return
+        try:
+            task(database)
+        except errors.ClosedError:
+            return
+        except Exception:
+            log.exception("work in the background failed; it is tried again")
+        del database
 
 
 def _run_until(stopping: threading.Event, tasks: list[Callable[[], None]]) -> None:
@@ -383,6 +480,7 @@ def _run_until(stopping: threading.Event, tasks: list[Callable[[], None]]) -> No
             task()
         except errors.ClosedError:
             return  # between the look at `stopping` and the work
+
 
 def open_path(
     path: str | os.PathLike[str],
@@ -405,13 +503,21 @@ def open_path(
         raise errors.FormatError("this is a file; a database is a directory", path=str(path))
     from dynalsm._core import Engine
 
-    engine = Engine.open(
+    open_engine = partial(
+        Engine.open,
         str(directory),
         create_if_missing=create and not read_only,
         read_only=read_only,
         durability=durability,
         **options,
     )
+    try:
+        engine = open_engine()
+    except errors.LockedError as error:
+        if error.pid != os.getpid():
+            raise
+        gc.collect()  # the one that holds it may be forgotten, and wait for its collection
+        engine = open_engine()
     try:
         return Database(engine, settings)
     except BaseException:

@@ -6,7 +6,7 @@
     ├── StorageError                  the engine: names the file, and the offset where there is one
     │   ├── CorruptionError           bytes on disk are not what was written
     │   ├── StorageIOError            the system refused a read or a write (also an OSError)
-    │   │   └── NoSpaceError          the disk is full; writes are refused until resume()
+    │   │   └── NoSpaceError          the disk is full; writes work again after space is made
     │   ├── LockedError               another process holds the directory
     │   ├── ClosedError               database, snapshot or cursor is closed (also RuntimeError)
     │   ├── ReadOnlyError             a write through a read-only handle

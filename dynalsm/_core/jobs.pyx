@@ -677,13 +677,16 @@ def poison_after(Engine engine not None, error):
 cdef int failure_of(object error, Failure* failure) except -1:
     """An exception as the core's threads see it."""
     cdef bytes path = os.fsencode(getattr(error, "path", None) or "")
-    cdef bytes message = str(error).encode("utf-8", "replace")
+    cdef int errnum = getattr(error, "errno", None) or 0
+    # raise_failure() says the place and the system's words again.
+    text = getattr(error, "message", str(error)).removesuffix(f": {os.strerror(errnum)}")
+    cdef bytes message = text.encode("utf-8", "replace")
     cdef int status = NO_SPACE if isinstance(error, errors.NoSpaceError) else IO_ERROR
     if isinstance(error, errors.CorruptionError):
         status = CORRUPTION
     elif isinstance(error, MemoryError):
         status = NO_MEMORY
-    fail(failure, status, message, path, -1, getattr(error, "errno", None) or 0)
+    fail(failure, status, message, path, -1, errnum)
     return 0
 
 

@@ -195,6 +195,11 @@ class DB(Keyspace):
         """Write what is in memory to files."""
         self._engine.flush()
 
+    def resume(self) -> None:
+        """Try at once what failed because the disk was full. Raises what still stands in the way:
+        NoSpaceError, or PoisonedError after a failure that only opening it again mends."""
+        self._engine.resume()
+
     def rotate_key(self, encryption_key: MasterKey) -> None:
         """Have another key open the database from now on; nothing but its file KEYS is written."""
         self._engine.rotate_key(encryption_key)

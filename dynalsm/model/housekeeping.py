@@ -6,6 +6,7 @@ work; each piece is a plain function that tests call directly.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Any
 
@@ -24,7 +25,9 @@ def start(database: Any) -> None:
     ttl.resume(database)
     kinesis.resume(database)
     _resume_jobs(database)
-    database.spawn("housekeeping", lambda: _run(database))
+    step = min(database.settings.ttl_sweep_seconds, SLOW_SECONDS)
+    rounds = SLOW_SECONDS / step
+    database.repeat("housekeeping", step, _Rounds(rounds))
 
 
 def _needs_upkeep(database: Any) -> bool:
@@ -52,22 +55,23 @@ def _maintain_backups(database: Any) -> None:
         upkeep.maintain(database)
 
 
-def _run(database: Any) -> None:
-    settings = database.settings
-    step = min(settings.ttl_sweep_seconds, SLOW_SECONDS)
-    waited = 0.0
-    while not database.stopping.wait(step):
-        waited += step
-        is_slow = waited >= SLOW_SECONDS
-        try:
+class _Rounds:
+    """The periodic work: expired items every round, the rest once in `rounds`."""
+
+    def __init__(self, rounds: float) -> None:
+        self._rounds = rounds
+        self._done = 0
+
+    def __call__(self, database: Any) -> None:
+        self._done += 1
+        is_slow = self._done >= self._rounds
+        # A full disk or a poisoned engine: every foreground write raises the same, so nothing is
+        # hidden by trying again later.
+        with contextlib.suppress(errors.StorageError):
             ttl.sweep(database, is_full=is_slow)
             if is_slow:
-                waited = 0.0
+                self._done = 0
                 streams.roll(database.catalog)
                 streams.trim(database.catalog)
                 database.catalog.save_statistics()
                 _maintain_backups(database)
-        except errors.StorageError:
-            # A full disk or a poisoned engine: every foreground write raises the same, so nothing
-            # is hidden by trying again later.
-            continue

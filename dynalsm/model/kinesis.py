@@ -77,7 +77,7 @@ def start_copying(database: Any) -> None:
     """Start the database's copying thread unless it runs already."""
     if not getattr(database, "copies_to_kinesis", False):
         database.copies_to_kinesis = True
-        database.spawn("kinesis", lambda: _run(database))
+        database.repeat("kinesis", POLL_SECONDS, copy)
 
 
 def resume(database: Any) -> None:
@@ -87,11 +87,6 @@ def resume(database: Any) -> None:
             if destination["status"] == ACTIVE:
                 start_copying(database)
                 return
-
-
-def _run(database: Any) -> None:
-    while not database.stopping.wait(POLL_SECONDS):
-        copy(database)
 
 
 def copy(database: Any) -> int:

@@ -168,7 +168,9 @@ class MemoryTree:
         return sum(len(k) + len(v) for k, v in self.cursor(lower, upper))
 
     def partitions(self) -> list[dict[str, Any]]:
-        return [{"lower": 0, "upper": 2**64, "files": [], "bytes": self.approximate_size()}]
+        figures = {"bytes": self.approximate_size(), "memtable_bytes": 0, "deletions": 0}
+        entries = len(list(self.cursor()))
+        return [{"lower": 0, "upper": 2**64, "files": [], "entries": entries, **figures}]
 
 
 class MemoryEngine:
