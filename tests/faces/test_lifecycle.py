@@ -150,7 +150,7 @@ def test_a_forked_child_is_refused_and_the_parent_goes_on(path: Path) -> None:
                 refuses(call)
                 for call in (
                     lambda: database.call("ListTables", {}),
-                    lambda: database.client.list_tables(),
+                    database.client.list_tables,
                     lambda: database.call("DescribeTable", request),
                     lambda: database.call("Scan", request),
                     lambda: database.call("GetItem", {**request, "Key": KEY}),
