@@ -18,6 +18,7 @@ from tests.crash import cuts
 from tests.crash import damage as ways
 from tests.crash.faults import KINDS, WAYS, Fault, Run
 from tests.crash.kill import Campaign, Nursery
+from tests.crash.workload import KEY
 from tests.support.scratch import scratch_directory
 
 DURABILITIES = ("commit", "os", "interval")
@@ -42,6 +43,10 @@ class Progress:
         print(f"{self._printed - self._started:7.0f} s: {text}", flush=True)
 
 
+def encryption(options: argparse.Namespace) -> dict[str, bytes]:
+    return {"encryption_key": KEY} if options.encrypted else {}
+
+
 def power(options: argparse.Namespace, progress: Progress) -> None:
     """Power cuts over workloads of the engine."""
     with scratch_directory() as work:
@@ -53,6 +58,7 @@ def power(options: argparse.Namespace, progress: Progress) -> None:
                 options.steps,
                 durability=DURABILITIES[seed % 3],
                 background=seed % 2 == 1,
+                **encryption(options),
             )
             points = min(options.points, len(recording.entries) + 1)
             states = cuts.check_recording(
@@ -72,6 +78,7 @@ def items(options: argparse.Namespace, progress: Progress) -> None:
                 options.steps,
                 durability=DURABILITIES[seed % 3],
                 background=seed % 2 == 1,
+                **encryption(options),
             )
             points = min(options.points, len(recording.entries) + 1)
             states = cuts.check_recording(
@@ -85,7 +92,10 @@ def recovery(options: argparse.Namespace, progress: Progress) -> None:
     with scratch_directory() as work:
         for seed in range(options.first, options.first + options.seeds):
             rng = random.Random(seed)
-            recording = cuts.record(work, seed, options.steps, durability=DURABILITIES[seed % 3])
+            durability = DURABILITIES[seed % 3]
+            recording = cuts.record(
+                work, seed, options.steps, durability=durability, **encryption(options)
+            )
             chosen = cuts.choose_points(rng, len(recording.entries), options.points)
             for cut in cuts.cuts(recording, chosen):
                 again = cuts.record_recovery(work, recording, cut, rng, rng.choice([0, 0, 10]))
@@ -99,7 +109,7 @@ def faults(options: argparse.Namespace, progress: Progress) -> None:
     """Every file operation of a workload fails, once and for ever."""
     with scratch_directory() as work:
         for seed in range(options.first, options.first + options.seeds):
-            run = Run(work, seed, options.steps)
+            run = Run(work, seed, options.steps, **encryption(options))
             for errnum, for_ever, short in WAYS:
                 for nth in range(1, run.count(KINDS[errnum]) + 1, options.stride):
                     fault = Fault(nth, errnum, for_ever, short, KINDS[errnum])
@@ -116,7 +126,10 @@ def kill(options: argparse.Namespace, progress: Progress) -> None:
     with scratch_directory() as memory, tempfile.TemporaryDirectory() as disk:
         for work in (memory, disk):
             with Nursery(work) as nursery:
-                campaigns = [Campaign(work, kind, options.first) for kind in ("engine", "items")]
+                campaigns = [
+                    Campaign(work, kind, options.first, **encryption(options))
+                    for kind in ("engine", "items")
+                ]
                 for number in range(options.rounds // 2):
                     campaign = campaigns[number % 2]
                     before = campaign.recoveries, campaign.operations
@@ -132,7 +145,9 @@ def damage(options: argparse.Namespace, progress: Progress) -> None:
     """Every byte of every file is flipped, and more, in a closed and in a cut off database."""
     with scratch_directory() as work:
         for is_closed in (True, False):
-            sample = ways.make(Path(work) / f"db-{is_closed}", is_closed=is_closed)
+            path = Path(work) / f"db-{is_closed}"
+            key = encryption(options).get("encryption_key")
+            sample = ways.make(path, is_closed=is_closed, encryption_key=key)
             rng = random.Random(options.first)
             for number, (name, way) in enumerate(ways.damages(sample, rng, None)):
                 if number % options.stride == 0:
@@ -156,6 +171,7 @@ def main() -> None:
     for name, (run, defaults) in COMMANDS.items():
         command = commands.add_parser(name, help=run.__doc__)
         command.add_argument("--first", type=int, default=0, help="the first seed")
+        command.add_argument("--encrypted", action="store_true", help="an encrypted database")
         for option, default in defaults.items():
             command.add_argument(f"--{option}", type=int, default=default)
         command.set_defaults(run=run)

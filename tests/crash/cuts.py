@@ -66,11 +66,13 @@ class ItemRecording:
     marks: str
     actor: Actor
     seed: int
+    encryption_key: bytes | None = None
     start: Disk | None = None
     least: Acknowledged = field(default_factory=Acknowledged)
 
     def check(self, path: str, least: Acknowledged, rng: random.Random) -> Any:
-        with open_path(path, **TINY, background=False) as database:
+        options = {**TINY, "background": False, "encryption_key": self.encryption_key}
+        with open_path(path, **options) as database:
             if database.catalog.get(NAME) is None:
                 assert not least.worlds, "the table is gone"
                 return None
@@ -123,13 +125,15 @@ def record_items(work: str, seed: int, operations: int, **options: Any) -> ItemR
                     database = open_items(root, **options)
                 elif dice < 0.05:
                     database.compact()
+                elif dice < 0.1 and "encryption_key" in options:
+                    database.rotate_data_key()
             database.close()
             note(Acknowledged(actor.count, 1))
     finally:
         entries = seam.stop_recording()
         note.close()
     shutil.rmtree(root)
-    return ItemRecording(root, entries, marks, actor, seed)
+    return ItemRecording(root, entries, marks, actor, seed, options.get("encryption_key"))
 
 
 def run_recorded(work: str, workload: Workload, steps: int) -> list[Entry]:

@@ -41,6 +41,7 @@ class Sample:
     path: Path
     content: Content
     last: tuple[str, bytes] | None  # tree and key of the last record, where no later one follows
+    key: bytes | None = None
 
     def files(self) -> list[Path]:
         """Every file that holds something, by path."""
@@ -48,11 +49,14 @@ class Sample:
         return sorted(path for path in found if not path.name.startswith("LOCK"))
 
 
-def make(path: Path, *, is_closed: bool) -> Sample:
-    """Several levels, deletions, a deleted range, two logs with what is in no table yet."""
+def make(path: Path, *, is_closed: bool, encryption_key: bytes | None = None) -> Sample:
+    """Several levels, deletions, a deleted range, two logs with what is in no table yet.
+
+    An encrypted one has two data keys.
+    """
     source = random.Random(5)
     work = path.with_suffix(".work")
-    engine = Engine.open(str(work), **OPTIONS)
+    engine = Engine.open(str(work), encryption_key=encryption_key, **OPTIONS)
     trees = {
         "plain": engine.create_tree("plain"),
         "hashed": engine.create_tree("hashed", hashed=True),
@@ -77,6 +81,8 @@ def make(path: Path, *, is_closed: bool) -> Sample:
     put(300)
     engine.flush()
     engine.compact()
+    if engine.keys is not None:
+        engine.keys.add_key()
     put(60)
     delete(20)
     batch = engine.batch()
@@ -87,9 +93,9 @@ def make(path: Path, *, is_closed: bool) -> Sample:
     engine.flush()
     put(40)
     engine.close()  # what is little stays in its log
-    engine = Engine.open(str(work), **OPTIONS)
+    engine = Engine.open(str(work), encryption_key=encryption_key, **OPTIONS)
     trees = {name: engine.tree(name) for name in trees}
-    put(30)
+    put(20)  # within a page: without its last page a log ends like one that was never synced
     delete(5)
     last = ("plain", b"last")
     trees["plain"].put(b"last", b"record")
@@ -100,7 +106,7 @@ def make(path: Path, *, is_closed: bool) -> Sample:
     if not is_closed:
         engine.close()
     shutil.rmtree(work)
-    return Sample(path, content, None if is_closed else last)
+    return Sample(path, content, None if is_closed else last, encryption_key)
 
 
 # -------------------------------------------------------------------------------- ways of damage
@@ -167,9 +173,11 @@ def _swapper(one: Path, other: Path) -> Callable[[], None]:
 # ----------------------------------------------------------------------------------------- checks
 
 
-def read_all(path: Path, *, read_only: bool = True) -> Content:
+def read_all(path: Path, *, read_only: bool = True, key: bytes | None = None) -> Content:
     """Everything in the database, read both ways and by key."""
-    engine = Engine.open(str(path), create_if_missing=False, read_only=read_only, **OPTIONS)
+    engine = Engine.open(
+        str(path), create_if_missing=False, read_only=read_only, encryption_key=key, **OPTIONS
+    )
     try:
         content: Content = {}
         for name in engine.tree_names():
@@ -197,14 +205,16 @@ def check_damage(sample: Sample, name: str, damage: Callable[[], None], work: Pa
     damage()
     try:
         try:
-            found = read_all(sample.path)
+            found = read_all(sample.path, key=sample.key)
             outcome = "right"
             assert found == sample.content or _lacks_the_last(found, sample), f"{name}: wrong data"
         except errors.StorageError as error:
             outcome = "refused"
             assert error.path is not None, f"{name}: {error!r} names no file"
             assert error.path.startswith(str(sample.path)), f"{name}: {error!r}"
-        report = verify(sample.path)
+        report = verify(sample.path, encryption_key=sample.key)
+        if outcome == "right" and name.startswith("KEYS"):
+            assert not report.is_sound, f"{name}: verify finds nothing"
         if outcome == "refused":
             assert not report.is_sound, f"{name}: verify finds nothing"
             for problem in report.problems:
@@ -222,13 +232,13 @@ def check_damage(sample: Sample, name: str, damage: Callable[[], None], work: Pa
 def check_repair(sample: Sample, name: str, work: Path) -> None:
     """What repair leaves opens, is sound, and differs only by what repair says was lost."""
     try:
-        done = repair(work)
+        done = repair(work, encryption_key=sample.key)
     except errors.CorruptionError as error:
         assert "no manifest can be read" in str(error), name
         return
-    report = verify(work)
+    report = verify(work, encryption_key=sample.key)
     assert report.is_sound, f"{name}: {report.problems}"
-    found = read_all(work, read_only=False)
+    found = read_all(work, read_only=False, key=sample.key)
     check_loss(sample, name, found, done)
 
 

@@ -14,6 +14,7 @@ import os
 import random
 import shutil
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -77,8 +78,8 @@ WAYS = [
 class Run:
     """A directory, a workload, a fault."""
 
-    def __init__(self, work: str, seed: int, steps: int) -> None:
-        self.work, self.seed, self.steps = work, seed, steps
+    def __init__(self, work: str, seed: int, steps: int, **options: Any) -> None:
+        self.work, self.seed, self.steps, self.options = work, seed, steps, options
         self.root = os.path.join(work, "db")
 
     def count(self, kinds: tuple[str, ...]) -> int:
@@ -94,7 +95,8 @@ class Run:
 
     def _workload(self, tolerates: bool) -> Workload:
         durability = ("commit", "commit", "os")[self.seed % 3]
-        return Workload(self.root, self.seed, tolerates=tolerates, durability=durability)
+        options = {"durability": durability, **self.options}
+        return Workload(self.root, self.seed, tolerates=tolerates, **options)
 
     def _clear(self) -> None:
         for name in os.listdir(self.work):
@@ -200,6 +202,8 @@ def check_reopen(workload: Workload) -> None:
         "LOCK.readers",
         "CURRENT",
         "CURRENT.tmp",
+        "KEYS",
+        "KEYS.copy",
         "wal",
         "data",
     }

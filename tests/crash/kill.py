@@ -30,6 +30,7 @@ from typing import Any
 
 from dynalsm._core import Engine
 from tests.crash.items import Actor, check_items, open_items
+from tests.crash.workload import KEY
 from tests.support.processes import environment
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -147,18 +148,25 @@ def take(entries: dict[bytes, bytes], prefix: bytes, place: int = 0) -> dict[byt
 def write_until_killed(job: dict[str, Any]) -> None:
     """Open the database and let every actor write."""
     actors = pickle.loads(Path(job["actors"]).read_bytes())
+    key = KEY if job["is_encrypted"] else None
     if job["kind"] == "items":
-        database = open_items(job["path"], durability=job["durability"])
+        database = open_items(job["path"], durability=job["durability"], encryption_key=key)
         bothers: list[Callable[[], Any]] = [database.flush, database.compact]
+        if key is not None:
+            bothers.append(database.rotate_data_key)
         target: Any = database
     else:
-        engine = Engine.open(job["path"], durability=job["durability"], **OPTIONS)
+        engine = Engine.open(
+            job["path"], durability=job["durability"], encryption_key=key, **OPTIONS
+        )
         for name, hashed in TREES.items():
             if name not in engine.tree_names():
                 engine.create_tree(name, hashed=hashed)
         target = engine
         bothers = [engine.flush, engine.compact, lambda: bother_trees(engine)]
-        bothers += [lambda: check_snapshot(engine), lambda: bother_checkpoint(engine)]
+        bothers += [lambda: check_snapshot(engine), lambda: bother_checkpoint(engine, key)]
+        if key is not None:
+            bothers.append(engine.rotate_data_key)
     threads = [
         threading.Thread(target=write_forever, args=(actor, target, f"{job['notes']}-{number}"))
         for number, actor in enumerate(actors)
@@ -191,11 +199,11 @@ def bother_trees(engine: Engine) -> None:
             tree.put(bytes([number * 12]) * 8, b"x" * 200, sync=False)
 
 
-def bother_checkpoint(engine: Engine) -> None:
+def bother_checkpoint(engine: Engine, key: bytes | None) -> None:
     """A checkpoint is a database of its own: whole batches only."""
     target = f"{engine.path}-copy-{os.getpid()}"
     engine.checkpoint(target)
-    copy = Engine.open(target, **OPTIONS, background=False)
+    copy = Engine.open(target, encryption_key=key, **OPTIONS, background=False)
     check_whole(copy, None)
     copy.close()
     shutil.rmtree(target, ignore_errors=True)
@@ -309,8 +317,10 @@ class Campaign:
     ROUNDS_EACH = 8
     ACTORS = 4
 
-    def __init__(self, work: str, kind: str, seed: int) -> None:
-        self.work, self.kind, self.seed = work, kind, seed
+    def __init__(
+        self, work: str, kind: str, seed: int, encryption_key: bytes | None = None
+    ) -> None:
+        self.work, self.kind, self.seed, self.key = work, kind, seed, encryption_key
         self.chance = random.Random(f"{kind} {seed}")
         self.kills = self.recoveries = self.operations = 0
         self.rounds = 0
@@ -358,6 +368,7 @@ class Campaign:
             "actors": self.pickled(self.actors),
             "notes": notes,
             "seed": self.rounds,
+            "is_encrypted": self.key is not None,
         }
 
     def pickled(self, actors: list[Any]) -> str:
@@ -379,13 +390,13 @@ class Campaign:
             assert not any(least)
             return
         if self.kind == "engine":
-            engine = Engine.open(self.path, **OPTIONS)
+            engine = Engine.open(self.path, encryption_key=self.key, **OPTIONS)
             try:
                 check_engine(engine, list(zip(self.actors, least, strict=True)))
             finally:
                 engine.close()
             return
-        database = open_items(self.path)
+        database = open_items(self.path, encryption_key=self.key)
         try:
             for actor, count in zip(self.actors, least, strict=True):
                 actor.skip(count)

@@ -19,7 +19,7 @@ import pytest
 from dynalsm import errors
 from dynalsm._core import Engine, seam
 from tests.crash.faults import CHANGES, KINDS, SPACE_KINDS, WAYS, Fault, Run
-from tests.crash.workload import TINY
+from tests.crash.workload import KEY, TINY
 from tests.support.scratch import scratch_directory
 
 
@@ -39,6 +39,16 @@ def test_nothing_is_lost_when_an_operation_fails(
         total = run.count(KINDS[errnum])
         for nth in range(1 + seed * 3, total + 1, 11):
             run.check(Fault(nth, errnum, for_ever, short, KINDS[errnum]))
+
+
+@pytest.mark.parametrize(("errnum", "for_ever", "short"), WAYS)
+def test_nothing_is_lost_of_an_encrypted_database(
+    work: str, errnum: int, for_ever: bool, short: bool
+) -> None:
+    run = Run(work, 3, 25, encryption_key=KEY)
+    total = run.count(KINDS[errnum])
+    for nth in range(2, total + 1, 13):
+        run.check(Fault(nth, errnum, for_ever, short, KINDS[errnum]))
 
 
 def test_reads_go_on_while_nothing_can_be_changed(work: str) -> None:

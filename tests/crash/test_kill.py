@@ -15,18 +15,20 @@ from pathlib import Path
 import pytest
 
 from tests.crash.kill import Campaign, Nursery
+from tests.crash.workload import KEY
 from tests.support.scratch import scratch_directory
 
 ROUNDS = 16  # each of the four: 64 kills of writers
 
 
 @pytest.mark.parametrize("kind", ["engine", "items"])
-@pytest.mark.parametrize("place", ["memory", "disk"])
+@pytest.mark.parametrize("place", ["memory", "disk", "memory, encrypted"])
 def test_what_a_killed_writer_acknowledged_is_there(tmp_path: Path, kind: str, place: str) -> None:
     with contextlib.ExitStack() as stack:
         work = str(tmp_path) if place == "disk" else stack.enter_context(scratch_directory())
         nursery = stack.enter_context(Nursery(work))
-        campaign = Campaign(work, kind, seed=len(place))
+        key = KEY if "encrypted" in place else None
+        campaign = Campaign(work, kind, seed=len(place), encryption_key=key)
         for _ in range(ROUNDS):
             campaign.round(nursery)
         assert campaign.kills == ROUNDS

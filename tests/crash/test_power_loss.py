@@ -26,6 +26,7 @@ from tests.crash.cuts import (
     record_recovery,
 )
 from tests.crash.power import KEPT, LOST, Disk, Entry, Node, read_state, write_state
+from tests.crash.workload import KEY
 from tests.support.scratch import scratch_directory
 
 DURABILITIES = ("commit", "os", "interval")
@@ -140,6 +141,17 @@ def test_items_indexes_and_stream_agree_after_a_power_cut(work: str, seed: int) 
     rng = random.Random(seed)
     recording = record_items(work, seed, 40, durability=DURABILITIES[seed % 2], background=False)
     assert check_recording(recording, rng, work + "/state", points=25, states=4) >= 100
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_encrypted_database_whose_keys_change(work: str, seed: int) -> None:
+    rng = random.Random(seed)
+    options = {"durability": DURABILITIES[seed], "background": False, "encryption_key": KEY}
+    recording = record(work, seed, 60, **options)
+    assert sum(entry[1].endswith("/KEYS.tmp") for entry in recording.entries) > 3  # rotations
+    assert check_recording(recording, rng, work + "/state", points=40, states=6) > 200
+    items = record_items(work, seed, 25, **options)
+    assert check_recording(items, rng, work + "/state", points=15, states=4) >= 50
 
 
 # ---- the test of the test ----

@@ -40,6 +40,8 @@ TINY = {
     "max_open_files": 8,
     "background": False,
 }
+# Of runs on an encrypted database.
+KEY = bytes(range(32))
 PREFIXES = [bytes([first]) * 8 for first in (0x00, 0x3F, 0x40, 0x80, 0xFF)]
 NAMES = ["raw", "hash", "raw2", "hash2", "h3"]
 
@@ -210,6 +212,8 @@ class Workload:
             self.engine = None
 
     def reopen(self) -> None:
+        if "encryption_key" in self.options and self.rng.random() < 0.5:
+            self.attempt(self.live.rotate_data_key)
         self.close()
         self.open()
 
