@@ -53,6 +53,13 @@ cdef struct Counters:        # atomic adds; read without a lock
     uint64_t stalls
 
 
+cdef struct Waiter:          # guarded by sync_mutex; on the stack of the thread that waits
+    uint64_t seqno           # that is to be durable
+    int call                 # what it was called for (durability.pyx); 0: not yet
+    pthread_cond_t called
+    Waiter* next
+
+
 cdef struct EngineCore:
     char directory[1024]
     # --- the commit: guarded by commit_mutex
@@ -67,9 +74,12 @@ cdef struct EngineCore:
     uint64_t visible_seqno   # atomic
     # --- durability: guarded by sync_mutex
     pthread_mutex_t sync_mutex
-    pthread_cond_t sync_done
-    bint is_syncing
-    bint is_clearing_ahead   # the thread that synced last is writing zeros into the log
+    bint is_led              # somebody syncs, or removes old logs (durability.pxd)
+    Waiter* waiting          # in the order they came
+    Waiter* waiting_last
+    Waiter* finished         # not yet called
+    Waiter* finished_last
+    uint64_t mean_sync_ns    # atomic: what a sync took of late
     bint is_log_directory_dirty      # a log's name is not yet on stable storage
     Wal* wal                 # replaced under both mutexes
     Wal* old_logs[MAX_LOGS]  # rotated, oldest first, until their generation is flushed
@@ -114,6 +124,8 @@ cdef long long snapshot_list(EngineCore* core, uint64_t** out) noexcept nogil
 
 # Remembers the first failure and refuses writes from now on.
 cdef void core_poison(EngineCore* core, const Failure* failure) noexcept nogil
+# Fills in that failure. Returns: POISONED. REQUIRES: is_poisoned.
+cdef int core_refuse(EngineCore* core, Failure* failure) noexcept nogil
 
 # Puts the payload into the log and the memtables. REQUIRES: the commit mutex. stamps: offsets of
 # 8-byte places in the payload, with the entry's index, to be filled with its seqno.
@@ -144,9 +156,5 @@ cdef int apply_payload(
 # Seals every active memtable and starts a new log. REQUIRES: the commit mutex.
 cdef int rotate_locked(EngineCore* core, Failure* failure) noexcept nogil
 
-# Returns when everything up to seqno is on stable storage.
-cdef int wait_durable(EngineCore* core, uint64_t seqno, Failure* failure) noexcept nogil
-# Makes all logs durable, with their names and headers, whether anybody waits for them or not.
-cdef int core_sync(EngineCore* core, Failure* failure) noexcept nogil
 # Tells the cache what the memtables take of the budget. Any thread, no mutex held but the commit's.
 cdef void core_reserve(EngineCore* core) noexcept nogil

@@ -2,11 +2,10 @@
 
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcpy, memmove
+from libc.string cimport memmove
 
 from dynalsm._core.cache cimport cache_reserve
 from dynalsm._core.coding cimport Slice, get_varint, put_u64_be, slice_of
-from dynalsm._core.files cimport directory_sync
 from dynalsm._core.hashing cimport hash64
 from dynalsm._core.memtable cimport (
     Memtable,
@@ -25,7 +24,6 @@ from dynalsm._core.source cimport KIND_DELETE, KIND_PUT, KIND_RANGE_DELETE
 from dynalsm._core.status cimport (
     CLOSED,
     CORRUPTION,
-    IO_ERROR,
     NO_MEMORY,
     NO_SPACE,
     OK,
@@ -43,7 +41,6 @@ from dynalsm._core.sync cimport (
     pthread_cond_broadcast,
     pthread_cond_destroy,
     pthread_cond_init,
-    pthread_cond_wait,
     pthread_mutex_destroy,
     pthread_mutex_init,
     pthread_mutex_lock,
@@ -56,12 +53,9 @@ from dynalsm._core.sync cimport (
 from dynalsm._core.wal cimport (
     Wal,
     wal_append,
-    wal_clear_ahead,
     wal_close,
     wal_create,
     wal_follow,
-    wal_needs_zeros,
-    wal_sync,
 )
 
 
@@ -79,7 +73,6 @@ cdef EngineCore* core_create() noexcept nogil:
     pthread_mutex_init(&core.sync_mutex, NULL)
     pthread_mutex_init(&core.work_mutex, NULL)
     pthread_mutex_init(&core.snapshot_mutex, NULL)
-    pthread_cond_init(&core.sync_done, NULL)
     pthread_cond_init(&core.work_wanted, NULL)
     pthread_cond_init(&core.work_done, NULL)
     core.next_file = 1
@@ -99,7 +92,6 @@ cdef void core_free(EngineCore* core) noexcept nogil:
     pthread_mutex_destroy(&core.sync_mutex)
     pthread_mutex_destroy(&core.work_mutex)
     pthread_mutex_destroy(&core.snapshot_mutex)
-    pthread_cond_destroy(&core.sync_done)
     pthread_cond_destroy(&core.work_wanted)
     pthread_cond_destroy(&core.work_done)
     free(core.snapshots)
@@ -196,7 +188,7 @@ cdef void core_poison(EngineCore* core, const Failure* failure) noexcept nogil:
     pthread_mutex_unlock(&core.work_mutex)
 
 
-cdef int refuse(EngineCore* core, Failure* failure) noexcept nogil:
+cdef int core_refuse(EngineCore* core, Failure* failure) noexcept nogil:
     failure[0] = core.poison
     failure.status = POISONED
     return POISONED
@@ -316,7 +308,7 @@ cdef int commit_locked(
     cdef size_t index
     cdef int status
     if atomic_load(&core.is_poisoned):
-        return refuse(core, failure)
+        return core_refuse(core, failure)
     for index in range(stamp_count):
         put_u64_be(payload + stamps[index].offset, first + stamps[index].entry)
     status = wal_append(core.wal, payload, size, first, count, failure)
@@ -401,7 +393,7 @@ cdef int commit(
             return status
     status = OK
     if atomic_load(&core.is_poisoned):
-        status = refuse(core, failure)
+        status = core_refuse(core, failure)
     elif core.mutable_bytes >= core.write_buffer_bytes:
         if not may_block:                # creating a log file takes a while
             pthread_mutex_unlock(&core.commit_mutex)
@@ -473,101 +465,3 @@ cdef int rotate_locked(EngineCore* core, Failure* failure) noexcept nogil:
     pthread_cond_broadcast(&core.work_wanted)
     pthread_mutex_unlock(&core.work_mutex)
     return OK
-
-
-# ------------------------------------------------------------------------------------ durability
-
-cdef int sync_logs(EngineCore* core, uint64_t* reached, Failure* failure) noexcept nogil:
-    """Make all logs durable, oldest first. REQUIRES: this thread set is_syncing.
-
-    *reached is the newest seqno that was in the logs when it started."""
-    cdef Wal* logs[MAX_LOGS + 1]
-    cdef char path[1100]
-    cdef int count, index, status
-    cdef bint dirty
-    pthread_mutex_lock(&core.sync_mutex)
-    # Visible commits are in the logs listed below: a rotation would need this mutex.
-    reached[0] = atomic_load(&core.visible_seqno)
-    count = core.old_log_count
-    memcpy(logs, core.old_logs, count * sizeof(Wal*))
-    logs[count] = core.wal
-    dirty = core.is_log_directory_dirty
-    core.is_log_directory_dirty = False
-    pthread_mutex_unlock(&core.sync_mutex)
-    if dirty:
-        snprintf(path, sizeof(path), "%s/wal", core.directory)
-        status = directory_sync(path, failure)
-        if status:
-            pthread_mutex_lock(&core.sync_mutex)
-            core.is_log_directory_dirty = True
-            pthread_mutex_unlock(&core.sync_mutex)
-            return status
-    for index in range(count + 1):
-        if logs[index].synced < atomic_load(&logs[index].size):
-            status = wal_sync(logs[index], failure)
-            if status:                   # final whatever the reason: the pages may be gone
-                failure.status = POISONED if status == POISONED else WRITE_FAILED
-                return failure.status
-        if index:
-            logs[index].older_synced = True
-    atomic_add(&core.counters.syncs, 1)
-    return OK
-
-
-cdef int wait_durable(EngineCore* core, uint64_t seqno, Failure* failure) noexcept nogil:
-    if atomic_load(&core.durable_seqno) >= seqno:
-        return OK
-    pthread_mutex_lock(&core.sync_mutex)
-    while True:
-        if atomic_load(&core.durable_seqno) >= seqno:
-            pthread_mutex_unlock(&core.sync_mutex)
-            return OK
-        if atomic_load(&core.is_poisoned):
-            pthread_mutex_unlock(&core.sync_mutex)
-            return refuse(core, failure)
-        if not core.is_syncing:
-            break
-        pthread_cond_wait(&core.sync_done, &core.sync_mutex)
-    return sync_locked(core, failure)
-
-
-cdef int sync_locked(EngineCore* core, Failure* failure) noexcept nogil:
-    """Sync for everybody who waits. REQUIRES: the sync mutex, which it gives up; nobody syncing."""
-    cdef uint64_t reached = 0
-    cdef Wal* wal
-    cdef bint clears
-    cdef int status
-    core.is_syncing = True
-    pthread_mutex_unlock(&core.sync_mutex)
-    status = sync_logs(core, &reached, failure)
-    if status and status != IO_ERROR:    # IO_ERROR: the directory could not be opened just now
-        core_poison(core, failure)       # the kernel may have dropped the pages: no second try
-    pthread_mutex_lock(&core.sync_mutex)
-    core.is_syncing = False
-    if status == OK and reached > atomic_load(&core.durable_seqno):
-        atomic_store(&core.durable_seqno, reached)
-    wal = core.wal
-    clears = status == OK and not core.is_clearing_ahead and wal_needs_zeros(wal)
-    if clears:
-        core.is_clearing_ahead = True
-    pthread_cond_broadcast(&core.sync_done)
-    pthread_mutex_unlock(&core.sync_mutex)
-    if clears:
-        # Here and not in a thread of its own: it takes 0.2 ms in a thousand commits, and the
-        # thread that syncs has nothing else to do.
-        wal_clear_ahead(wal)
-        pthread_mutex_lock(&core.sync_mutex)
-        core.is_clearing_ahead = False
-        pthread_cond_broadcast(&core.sync_done)
-        pthread_mutex_unlock(&core.sync_mutex)
-    return status
-
-
-cdef int core_sync(EngineCore* core, Failure* failure) noexcept nogil:
-    pthread_mutex_lock(&core.sync_mutex)
-    while core.is_syncing:
-        pthread_cond_wait(&core.sync_done, &core.sync_mutex)
-    if atomic_load(&core.is_poisoned):
-        pthread_mutex_unlock(&core.sync_mutex)
-        return refuse(core, failure)
-    return sync_locked(core, failure)

@@ -30,9 +30,9 @@ from dynalsm._core.commit cimport (
     rotate_locked,
     snapshot_drop,
     snapshot_take,
-    wait_durable,
 )
 from dynalsm._core.compress cimport CODEC_NONE, CODEC_ZSTD
+from dynalsm._core.durability cimport pass_on, wait_durable, wait_durable_in_chain
 from dynalsm._core.hashing cimport hash64
 from dynalsm._core.memtable cimport memtable_share_before
 from dynalsm._core.partition cimport (
@@ -487,6 +487,11 @@ cdef class Engine:
         """Everything up to here is on stable storage."""
         return atomic_load(&self.core.durable_seqno)
 
+    @property
+    def mean_sync_seconds(self):
+        """What an fsync has taken of late, about."""
+        return atomic_load(&self.core.mean_sync_ns) / 1e9
+
     def batch(self):
         """An empty batch for this engine's trees."""
         cdef Batch batch = Batch.__new__(Batch)
@@ -523,7 +528,8 @@ cdef class Engine:
             return 0
         failure.status = OK
         with nogil:
-            status = wait_durable(self.core, seqno, &failure)
+            status = wait_durable_in_chain(self.core, seqno, &failure)
+        pass_on(self.core)
         if status:
             raise_failure(&failure)
         return 0

@@ -27,11 +27,10 @@ from dynalsm._core.commit cimport (
     EngineCore,
     core_poison,
     core_reserve,
-    core_sync,
     snapshot_list,
-    wait_durable,
 )
 from dynalsm._core.compaction cimport Job, job_free, job_remove_files, run_job, table_path
+from dynalsm._core.durability cimport core_sync, take_old_logs, wait_durable
 from dynalsm._core.engine cimport Engine, Tree
 from dynalsm._core.memtable cimport (
     Memtable,
@@ -63,7 +62,6 @@ from dynalsm._core.sync cimport (
     atomic_load,
     atomic_store,
     pthread_cond_broadcast,
-    pthread_cond_wait,
     pthread_mutex_lock,
     pthread_mutex_unlock,
     this_thread,
@@ -606,8 +604,7 @@ cdef int finish_generation(Engine engine, uint64_t log_number) except -1:
     """The generation is on disk: make room for writers, remove its logs."""
     cdef EngineCore* core = engine.core
     cdef Wal* gone[MAX_LOGS]
-    cdef int count = 0
-    cdef int index
+    cdef int count, index
     with nogil:
         pthread_mutex_lock(&core.work_mutex)
         core.generation_count -= 1
@@ -619,17 +616,7 @@ cdef int finish_generation(Engine engine, uint64_t log_number) except -1:
         pthread_cond_broadcast(&core.work_wanted)
         pthread_mutex_unlock(&core.work_mutex)
         core_reserve(core)
-        pthread_mutex_lock(&core.sync_mutex)
-        # A sync under way may be using the logs, and what comes after it.
-        while core.is_syncing or core.is_clearing_ahead:
-            pthread_cond_wait(&core.sync_done, &core.sync_mutex)
-        while core.old_log_count and core.old_logs[0].number <= log_number:
-            gone[count] = core.old_logs[0]
-            count += 1
-            core.old_log_count -= 1
-            for index in range(core.old_log_count):
-                core.old_logs[index] = core.old_logs[index + 1]
-        pthread_mutex_unlock(&core.sync_mutex)
+        count = take_old_logs(core, log_number, <void**>gone)
     for index in range(count):
         wal_close(gone[index])
     remove_logs(engine, log_number)

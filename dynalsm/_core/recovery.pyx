@@ -22,8 +22,9 @@ from dynalsm._core.names import TABLE, log_numbers, number_in
 from dynalsm._core.state import FILE, FILE_BYTES, LEVEL, UNIQUE_ID, State
 
 from dynalsm._core.coding cimport Slice, slice_of
-from dynalsm._core.commit cimport apply_payload, core_sync
+from dynalsm._core.commit cimport apply_payload
 from dynalsm._core.descriptors cimport descriptor_acquire, descriptor_open_count
+from dynalsm._core.durability cimport core_sync
 from dynalsm._core.engine cimport Engine, Tree
 from dynalsm._core.memtable cimport RangeList, range_list_add
 from dynalsm._core.partition cimport Partition
