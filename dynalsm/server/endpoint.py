@@ -283,7 +283,7 @@ class Server:
         self._listeners: list[asyncio.Server] = []
         self._hold = database.hold() if database.must_wait else None
         self._syncer = SyncThread(database)
-        self._turns = Turns(self.loop, self._syncer, self._release)
+        self._turns = Turns(self.loop, self._syncer, self._release, may_block=True)
         self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="dynalsm-worker")
         self._pages = Pages()
         self._busy = 0  # requests on worker threads

@@ -17,12 +17,15 @@ class FakeEngine:
         self.last_seqno = 0
         self.durable_seqno = 0
         self.waits: list[int] = []
+        self.waiters: list[str] = []  # threads
         self.disk_is_ready = threading.Event()
         self.disk_is_ready.set()
+        self.mean_sync_seconds = 1.0
         self.error: Exception | None = None
 
     def wait_durable(self, seqno: int) -> None:
         self.waits.append(seqno)
+        self.waiters.append(threading.current_thread().name)
         assert self.disk_is_ready.wait(10)
         if self.error is not None:
             raise self.error

@@ -173,6 +173,30 @@ def test_commits_that_arrive_together_share_a_wait(fixture: Fixture) -> None:
     assert engine.waits == [1, 21]
 
 
+@pytest.mark.parametrize("is_fast", [True, False])
+def test_a_fast_disk_is_waited_for_by_the_loop_and_a_slow_one_by_a_thread(
+    fixture: Fixture, is_fast: bool
+) -> None:
+    """Pipelined commits, one of whose waits fails: the replies are the same both ways."""
+    engine = fixture.database.engine
+    engine.mean_sync_seconds = 0.0001 if is_fast else 0.01
+    client = fixture.connect()
+    for _ in range(3):
+        client.socket.sendall(request_bytes("PutItem") + request_bytes("GetItem"))
+        assert [client.receive()[2] for _ in range(2)] == [
+            b'{"Did":"PutItem"}',
+            b'{"Did":"GetItem"}',
+        ]
+    engine.error = errors.PoisonedError("fsync failed", path="/x/wal")
+    client.send("PutItem")
+    assert client.receive()[0] == 500
+    engine.error = None
+    client.send("PutItem")
+    assert client.receive()[0] == 200
+    assert engine.waits == [1, 2, 3, 4, 5]
+    assert {name == "dynalsm-sync" for name in engine.waiters} == {not is_fast}
+
+
 def test_what_is_durable_already_is_not_waited_for(fixture: Fixture) -> None:
     fixture.database.engine.durable_seqno = 100
     client = fixture.connect()
