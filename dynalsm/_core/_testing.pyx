@@ -664,7 +664,12 @@ cdef class SSTable:
 
     @property
     def block_count(self):
-        return self.table.index.count
+        self.load()
+        return self.table.block_count
+
+    @property
+    def is_in_parts(self):
+        return self.table.parts != NULL
 
     @property
     def has_buckets(self):
@@ -681,9 +686,12 @@ cdef class SSTable:
         cdef Block* block = NULL
         cdef int status
         failure_clear(&failure)
-        if i >= self.table.index.count:
+        if i >= self.table.index.count or self.table.parts != NULL:
             raise IndexError(i)
-        raise_status(table_block(self.table, i, True, False, &block, &failure), &failure)
+        raise_status(
+            table_block(self.table, &self.table.index.slots[i], True, False, &block, &failure),
+            &failure,
+        )
         block_cursor_init(&cursor)
         try:
             entries = []
@@ -707,7 +715,7 @@ cdef class SSTable:
         """Return a key at or behind the last one of block i and before the first of the next."""
         cdef const TableIndex* index = &self.table.index
         cdef uint64_t start
-        if i >= index.count:
+        if i >= index.count or self.table.parts != NULL:
             raise IndexError(i)
         start = index.key_ends[i - 1] if i else 0
         return bytes_from(slice_of(index.common, index.common_size)) + bytes_from(

@@ -60,6 +60,9 @@ cdef void block_unref(Block* block) noexcept nogil
 cdef void cache_drop_file(Cache* cache, uint64_t file_id) noexcept nogil
 # Counts resident memory of tables (indexes, filters) against the budget.
 cdef void cache_charge(Cache* cache, long long bytes) noexcept nogil
+# The same unless it would take them beyond their share of the budget. Returns: whether it did so.
+# cache may be NULL: there is no bound then.
+cdef bint cache_try_charge(Cache* cache, uint64_t bytes) noexcept nogil
 # Keeps so many bytes of the budget free for memtables (an eighth stays with the cache).
 cdef void cache_reserve(Cache* cache, uint64_t bytes) noexcept nogil
 cdef void cache_stats(Cache* cache, CacheStats* out) noexcept nogil

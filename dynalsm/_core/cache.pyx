@@ -46,6 +46,9 @@ cdef enum:
     OVERHEAD_PART = 32
     # The part of the budget that no reservation takes.
     KEPT_PART = 8
+    # The part of the budget that indexes and filters may take as a whole. With three write buffers
+    # of a fifth each, and what no reservation takes, it is all of the budget.
+    RESIDENT_PART = 4
 
 
 cdef struct Slot:
@@ -184,6 +187,20 @@ cdef void cache_charge(Cache* cache, long long bytes) noexcept nogil:
     atomic_add(&cache.pinned_bytes, <uint64_t>bytes)
     if bytes > 0:
         make_room(cache)
+
+
+cdef bint cache_try_charge(Cache* cache, uint64_t bytes) noexcept nogil:
+    cdef uint64_t before
+    cdef uint64_t limit
+    if cache == NULL:
+        return True
+    limit = atomic_load(&cache.capacity) // RESIDENT_PART
+    before = atomic_load(&cache.pinned_bytes)
+    while before + bytes <= limit:
+        if atomic_swap(&cache.pinned_bytes, &before, before + bytes):
+            make_room(cache)
+            return True
+    return False
 
 
 cdef void cache_stats(Cache* cache, CacheStats* out) noexcept nogil:

@@ -112,7 +112,7 @@ OPEN_ATTEMPTS = 50
 
 DEFAULTS = {
     "memory_bytes": 256 << 20,           # write buffers, block cache, indexes and filters
-    "write_buffer_bytes": None,          # a quarter of memory_bytes
+    "write_buffer_bytes": None,          # a fifth of memory_bytes: three are full at most
     "block_bytes": 4096,
     "restart_interval": 16,
     "filter_bits": 10,
@@ -229,7 +229,7 @@ cdef class Engine:
             raise ValueError(f"durability is 'commit', 'interval' or 'os', not {durability!r}")
         chosen = {**DEFAULTS, **options}
         if chosen["write_buffer_bytes"] is None:
-            chosen["write_buffer_bytes"] = max(64 << 10, chosen["memory_bytes"] // 4)
+            chosen["write_buffer_bytes"] = max(64 << 10, chosen["memory_bytes"] // 5)
         for name in ("compression", "top_compression"):
             if chosen[name] not in ("zstd", "none"):
                 raise ValueError(f"{name} is 'zstd' or 'none', not {chosen[name]!r}")

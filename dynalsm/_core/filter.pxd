@@ -12,5 +12,7 @@ cdef void filter_build(
 cdef bint filter_may_contain(
     const uint8_t* filter, size_t size, uint64_t key_hash, int bits_per_key
 ) noexcept nogil
+# Where in the filter the line of a key begins (bytes). REQUIRES: size >= 64.
+cdef size_t filter_line(size_t size, uint64_t key_hash) noexcept nogil
 # Starts loading the line that filter_may_contain will look at. REQUIRES: size >= 64.
 cdef void filter_prefetch(const uint8_t* filter, size_t size, uint64_t key_hash) noexcept nogil

@@ -110,5 +110,9 @@ cdef bint filter_may_contain(
     return found & 1
 
 
+cdef size_t filter_line(size_t size, uint64_t key_hash) noexcept nogil:
+    return line_of(spread(key_hash), size // LINE_BYTES) * LINE_BYTES
+
+
 cdef void filter_prefetch(const uint8_t* filter, size_t size, uint64_t key_hash) noexcept nogil:
     prefetch(filter + line_of(spread(key_hash), size // LINE_BYTES) * LINE_BYTES)

@@ -4,7 +4,7 @@
 # covers the file's unique id and the offset the bytes were expected at.
 
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcmp, strdup
+from libc.string cimport strdup
 
 from dynalsm._core.bits cimport likely, load_relaxed, store_relaxed, unlikely
 from dynalsm._core.block cimport block_prefetch
@@ -17,7 +17,6 @@ from dynalsm._core.cipher cimport (
     cipher_free,
     cipher_open,
     cipher_refuse_plain,
-    mutex_lock_open,
 )
 from dynalsm._core.coding cimport prefetch, slice_of
 from dynalsm._core.compress cimport CODEC_NONE, CODEC_ZSTD, decompress_block
@@ -48,7 +47,7 @@ from dynalsm._core.sstable_format cimport (
     section_decode,
     trailer_is_right,
 )
-from dynalsm._core.sstable_index cimport IndexSlot, index_decode, index_free
+from dynalsm._core.sstable_index cimport index_free
 from dynalsm._core.status cimport (
     CORRUPTION,
     NO_MEMORY,
@@ -58,23 +57,14 @@ from dynalsm._core.status cimport (
     failure_clear,
 )
 from dynalsm._core.sync cimport (
-    atomic_load,
-    atomic_store,
     atomic_sub,
     pthread_mutex_destroy,
     pthread_mutex_init,
-    pthread_mutex_unlock,
 )
-
-cdef extern from "<stdlib.h>" nogil:
-    int posix_memalign(void** result, size_t alignment, size_t size)
-
 
 cdef enum:
     # The directory always lies within the last so many bytes.
     TAIL_BYTES = 2048
-    CACHE_LINE_BYTES = 64
-    FILTER_BITS_MAX = 64
 
 
 cdef const char* UNOPENED = (
@@ -275,11 +265,16 @@ cdef Table* table_file_open(
     return table
 
 
-cdef void forget_loaded(Table* table) noexcept nogil:
+cdef void table_forget_loaded(Table* table) noexcept nogil:
     index_free(&table.index)
     free(table.filter)
+    free(table.filter_checksums)
+    free(table.parts)
     table.filter = NULL
+    table.filter_checksums = NULL
+    table.parts = NULL
     table.filter_bytes = 0
+    table.memory_bytes = 0
 
 
 cdef void close_table(Table* table) noexcept nogil:
@@ -291,7 +286,7 @@ cdef void close_table(Table* table) noexcept nogil:
         cache_drop_file(table.cache, table.file_id)
     if table.loaded:
         cache_charge(table.cache, -<long long>table.memory_bytes)
-    forget_loaded(table)
+    table_forget_loaded(table)
     cipher_free(table.cipher)
     pthread_mutex_destroy(&table.load_mutex)
     free(table.path)
@@ -305,7 +300,7 @@ cdef void table_file_unref(Table* table) noexcept nogil:
 
 # ---------------------------------------------------------------------------------------- sections
 
-cdef int read_section(
+cdef int table_read_section(
     Table* table, const Section* section, uint8_t* data, Failure* failure
 ) noexcept nogil:
     """Read payload and trailer into `data`, check and open them."""
@@ -352,7 +347,7 @@ cdef int table_section(
     data[0] = <uint8_t*>malloc(section.size + TRAILER_BYTES)
     if data[0] == NULL:
         return no_memory(table, failure)
-    status = read_section(table, section, data[0], failure)
+    status = table_read_section(table, section, data[0], failure)
     if status != OK:
         free(data[0])
         data[0] = NULL
@@ -378,106 +373,31 @@ cdef int table_file_properties(
     return status
 
 
-cdef int load_index(Table* table, Failure* failure) noexcept nogil:
-    cdef const Section* section = &table.index_section
-    cdef uint8_t* data = NULL
-    cdef int status = table_section(table, section, &data, failure)
-    if status != OK:
-        return status
-    status = index_decode(
-        &table.index, data, table_section_bytes(table, section), TABLE_HEADER_BYTES, section.offset
-    )
-    free(data)
-    if status == CORRUPTION:
-        return table_damaged(table, "the index is damaged", section.offset, failure)
-    if status != OK:
-        return no_memory(table, failure)
-    return OK
-
-
-cdef int load_filter(Table* table, Failure* failure) noexcept nogil:
-    cdef const Section* section = &table.filter_section
-    cdef Properties properties
-    cdef uint8_t* data = NULL
-    cdef void* place = NULL
-    cdef bint is_ours
-    cdef size_t size
-    cdef int status
-    if section.size == 0:
-        return OK
-    status = table_file_properties(table, &data, &properties, failure)
-    if status != OK:
-        return status
-    is_ours = properties.filter_hash.size == 5 and memcmp(
-        properties.filter_hash.data, <const char*>"xxh64", 5
-    ) == 0
-    free(data)
-    if not is_ours:
-        return OK                  # a filter is only a hint: do without one we cannot ask
-    size = table_section_bytes(table, section)
-    if (
-        size % CACHE_LINE_BYTES
-        or properties.filter_bits == 0
-        or properties.filter_bits > FILTER_BITS_MAX
-    ):
-        return table_damaged(table, "the filter is damaged", section.offset, failure)
-    if posix_memalign(&place, CACHE_LINE_BYTES, section.size + CACHE_LINE_BYTES):
-        return no_memory(table, failure)
-    table.filter = <uint8_t*>place
-    table.filter_bytes = size
-    table.filter_bits = <int>properties.filter_bits
-    return read_section(table, section, table.filter, failure)
-
-
-cdef int table_file_load(Table* table, Failure* failure) noexcept nogil:
-    cdef int status = OK
-    cdef bint did_load = False
-    if likely(atomic_load(&table.loaded) != 0):
-        return OK
-    mutex_lock_open(&table.load_mutex)
-    if not table.loaded:
-        status = load_index(table, failure)
-        if status == OK:
-            status = load_filter(table, failure)
-        if status == OK:
-            table.memory_bytes = (
-                sizeof(Table) + table.index.memory_bytes + table.filter_bytes
-            )
-            did_load = True
-            atomic_store(&table.loaded, 1)
-        else:
-            forget_loaded(table)
-    pthread_mutex_unlock(&table.load_mutex)
-    if did_load:
-        cache_charge(table.cache, <long long>table.memory_bytes)
-    return status
-
-
 # ------------------------------------------------------------------------------------------ blocks
 
 cdef int check_stored(
-    Table* table, uint32_t i, const uint8_t* stored, int* codec, size_t* size, Failure* failure
+    Table* table, IndexSlot* slot, const uint8_t* stored, int* codec, size_t* size, Failure* failure
 ) noexcept nogil:
     """Hold a block as it is in the file against its checksum."""
-    cdef uint64_t offset = table.index.slots[i].offset
-    size[0] = table.index.slots[i].stored_size
+    cdef uint64_t offset = slot.offset
+    size[0] = slot.stored_size
     if unlikely(not trailer_is_right(stored, size[0], table.unique_id, offset)):
         return table_damaged(table, "a block's checksum is wrong", offset, failure)
-    return table_opened_block(table, i, stored, codec, size, failure)
+    return table_opened_block(table, slot, stored, codec, size, failure)
 
 
 cdef int table_opened_block(
-    Table* table, uint32_t i, const uint8_t* stored, int* codec, size_t* size, Failure* failure
+    Table* table, IndexSlot* slot, const uint8_t* stored, int* codec, size_t* size, Failure* failure
 ) noexcept nogil:
-    cdef uint64_t offset = table.index.slots[i].offset
-    size[0] = table.index.slots[i].stored_size
+    cdef uint64_t offset = slot.offset
+    size[0] = slot.stored_size
     codec[0] = stored[size[0]]
     if table.cipher != NULL:
         if size[0] < SEAL_TAG_BYTES:
             return table_damaged(table, "an encrypted block is too short", offset, failure)
         size[0] -= SEAL_TAG_BYTES
     if codec[0] == CODEC_NONE:
-        if size[0] != table.index.slots[i].raw_size:
+        if size[0] != slot.raw_size:
             return table_damaged(table, "a block does not have its size", offset, failure)
     elif codec[0] != CODEC_ZSTD:
         return table_damaged(table, "a block has an unknown codec", offset, failure)
@@ -485,30 +405,30 @@ cdef int table_opened_block(
 
 
 cdef int table_check_block(
-    Table* table, uint32_t i, uint8_t* stored, int* codec, size_t* size, Failure* failure
+    Table* table, IndexSlot* slot, uint8_t* stored, int* codec, size_t* size, Failure* failure
 ) noexcept nogil:
     cdef Piece piece
     cdef size_t opened
-    cdef int status = check_stored(table, i, stored, codec, size, failure)
+    cdef int status = check_stored(table, slot, stored, codec, size, failure)
     if status != OK or table.cipher == NULL:
         return status
     block_piece(
         &piece, stored, size[0], SECTION_NONE, codec[0], table.unique_id,
-        table.index.slots[i].offset,
+        slot.offset,
     )
     status = cipher_open(table.cipher, &piece, 1, &opened, failure)
     if status == CORRUPTION:
-        return table_damaged(table, UNOPENED, table.index.slots[i].offset, failure)
+        return table_damaged(table, UNOPENED, slot.offset, failure)
     return status
 
 
 cdef int table_open_blocks(
-    Table* table, uint32_t first, uint32_t last, uint8_t* stored, uint32_t* opened,
+    Table* table, IndexSlot* slots, uint32_t count, uint8_t* stored, uint32_t* opened,
     Failure* failure
 ) noexcept nogil:
-    cdef uint32_t count = 0
-    cdef uint64_t start = table.index.slots[first].offset
-    cdef Piece* pieces = <Piece*>malloc((last - first) * sizeof(Piece))
+    cdef uint32_t checks = 0
+    cdef uint64_t start = slots[0].offset
+    cdef Piece* pieces = <Piece*>malloc(count * sizeof(Piece))
     cdef uint8_t* payload
     cdef size_t size
     cdef size_t done = 0
@@ -518,36 +438,36 @@ cdef int table_open_blocks(
     opened[0] = 0
     if pieces == NULL:
         return no_memory(table, failure)
-    while first + count < last:
-        payload = stored + (table.index.slots[first + count].offset - start)
-        checked = check_stored(table, first + count, payload, &codec, &size, failure)
+    while checks < count:
+        payload = stored + (slots[checks].offset - start)
+        checked = check_stored(table, &slots[checks], payload, &codec, &size, failure)
         if checked != OK:
             break
         block_piece(
-            &pieces[count], payload, size, SECTION_NONE, codec, table.unique_id,
-            table.index.slots[first + count].offset,
+            &pieces[checks], payload, size, SECTION_NONE, codec, table.unique_id,
+            slots[checks].offset,
         )
-        count += 1
-    if count:
-        status = cipher_open(table.cipher, pieces, count, &done, failure)
+        checks += 1
+    if checks:
+        status = cipher_open(table.cipher, pieces, checks, &done, failure)
         if status == CORRUPTION:
-            table_damaged(table, UNOPENED, table.index.slots[first + done].offset, failure)
+            table_damaged(table, UNOPENED, slots[done].offset, failure)
     free(pieces)
     opened[0] = <uint32_t>done
     return status if status != OK else checked
 
 
 cdef int table_unpack(
-    Table* table, uint32_t i, const uint8_t* payload, size_t size, uint8_t* target,
+    Table* table, IndexSlot* slot, const uint8_t* payload, size_t size, uint8_t* target,
     Failure* failure
 ) noexcept nogil:
     cdef Failure why
     cdef int status
     failure_clear(&why)
-    status = decompress_block(payload, size, target, table.index.slots[i].raw_size, &why)
+    status = decompress_block(payload, size, target, slot.raw_size, &why)
     if status != OK:
         fail(
-            failure, status, why.message, table.path, <int64_t>table.index.slots[i].offset,
+            failure, status, why.message, table.path, <int64_t>slot.offset,
             why.errnum,
         )
     return status
@@ -559,9 +479,8 @@ cdef inline void remember(IndexSlot* slot, const Block* block) noexcept nogil:
 
 
 cdef Block* table_keep_block(
-    Table* table, uint32_t i, uint8_t* data, bint fill_cache, Failure* failure
+    Table* table, IndexSlot* slot, uint8_t* data, bint fill_cache, Failure* failure
 ) noexcept nogil:
-    cdef IndexSlot* slot = &table.index.slots[i]
     cdef Block* block = cache_add(
         table.cache, table.file_id, slot.offset, data, slot.raw_size, fill_cache
     )
@@ -573,11 +492,11 @@ cdef Block* table_keep_block(
 
 
 cdef int read_block(
-    Table* table, uint32_t i, bint fill_cache, Block** block, Failure* failure
+    Table* table, IndexSlot* slot, bint fill_cache, Block** block, Failure* failure
 ) noexcept nogil:
-    """Read block i from the file, check it and hand it to the cache."""
-    cdef uint64_t offset = table.index.slots[i].offset
-    cdef size_t stored_bytes = <size_t>table.index.slots[i].stored_size + TRAILER_BYTES
+    """Read a block from the file, check it and hand it to the cache."""
+    cdef uint64_t offset = slot.offset
+    cdef size_t stored_bytes = <size_t>slot.stored_size + TRAILER_BYTES
     cdef uint8_t* stored = <uint8_t*>malloc(stored_bytes)
     cdef uint8_t* unpacked
     cdef size_t size
@@ -587,24 +506,23 @@ cdef int read_block(
         return no_memory(table, failure)
     status = table_read(table, stored, stored_bytes, offset, failure)
     if status == OK:
-        status = table_check_block(table, i, stored, &codec, &size, failure)
+        status = table_check_block(table, slot, stored, &codec, &size, failure)
     if status == OK and codec != CODEC_NONE:
-        unpacked = <uint8_t*>malloc(<size_t>table.index.slots[i].raw_size + 1)
+        unpacked = <uint8_t*>malloc(<size_t>slot.raw_size + 1)
         if unpacked == NULL:
             status = no_memory(table, failure)
         else:
-            status = table_unpack(table, i, stored, size, unpacked, failure)
+            status = table_unpack(table, slot, stored, size, unpacked, failure)
             free(stored)
             stored = unpacked
     if status != OK:
         free(stored)
         return status
-    block[0] = table_keep_block(table, i, stored, fill_cache, failure)
+    block[0] = table_keep_block(table, slot, stored, fill_cache, failure)
     return OK if block[0] != NULL else NO_MEMORY
 
 
-cdef Block* table_cached_block(Table* table, uint32_t i) noexcept nogil:
-    cdef IndexSlot* slot = &table.index.slots[i]
+cdef Block* table_cached_block(Table* table, IndexSlot* slot) noexcept nogil:
     cdef Block* block = <Block*>load_relaxed(&slot.hint)
     if likely(block != NULL):
         # Pinning waits for the header; let what is needed next come at the same time. A stale
@@ -619,8 +537,7 @@ cdef Block* table_cached_block(Table* table, uint32_t i) noexcept nogil:
     return block
 
 
-cdef void table_prefetch_block(Table* table, uint32_t i) noexcept nogil:
-    cdef IndexSlot* slot = &table.index.slots[i]
+cdef void table_prefetch_block(Table* table, IndexSlot* slot) noexcept nogil:
     cdef uint64_t header = load_relaxed(&slot.hint)
     if header:
         prefetch(<const void*>header)
@@ -628,11 +545,11 @@ cdef void table_prefetch_block(Table* table, uint32_t i) noexcept nogil:
 
 
 cdef int table_block(
-    Table* table, uint32_t i, bint may_block, bint fill_cache, Block** block, Failure* failure
+    Table* table, IndexSlot* slot, bint may_block, bint fill_cache, Block** block, Failure* failure
 ) noexcept nogil:
-    block[0] = table_cached_block(table, i)
+    block[0] = table_cached_block(table, slot)
     if likely(block[0] != NULL):
         return OK
     if not may_block:
         return WOULD_BLOCK
-    return read_block(table, i, fill_cache, block, failure)
+    return read_block(table, slot, fill_cache, block, failure)

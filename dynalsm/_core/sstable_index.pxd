@@ -51,6 +51,15 @@ cdef struct TableIndex:
     size_t memory_bytes
 
 
+# An entry of the section, as it lies there.
+cdef struct IndexEntry:
+    size_t shared                # bytes in common with the separator before
+    Slice suffix                 # borrowed: the other ones
+    uint64_t tag
+    uint32_t stored_size
+    uint32_t raw_size
+
+
 # A search under way.
 cdef struct IndexProbe:
     bint is_decided              # `place` is the answer
@@ -66,6 +75,28 @@ cdef int index_decode(
     TableIndex* index, const uint8_t* data, size_t size, uint64_t first_offset, uint64_t data_end
 ) noexcept nogil
 cdef void index_free(TableIndex* index) noexcept nogil
+# Decodes `count` entries of a part (sstable_parts.pxd). `parts`: the index of the table's parts.
+cdef int index_decode_part(
+    TableIndex* index, const uint8_t* data, size_t size, uint32_t count, const TableIndex* parts,
+    uint32_t part
+) noexcept nogil
+
+# For who builds an index of something else, in this order: room for `count` separators; the keys
+# (whole, one behind the other), their key_ends and tags; the search over them.
+cdef int index_allocate(TableIndex* index, uint32_t count) noexcept nogil
+cdef int index_keep_tag(TableIndex* index, uint32_t i, uint64_t tag) noexcept nogil
+cdef int index_finish(TableIndex* index) noexcept nogil
+# The number of blocks at the head of a section. Returns: what is behind it; NULL: damaged.
+cdef const uint8_t* index_count(
+    const uint8_t* data, size_t size, uint64_t* count
+) noexcept nogil
+# Returns: what is behind the entry at `at`, or NULL when it is damaged.
+cdef const uint8_t* index_parse(
+    const uint8_t* at, const uint8_t* limit, IndexEntry* entry
+) noexcept nogil
+# Whether an entry comes after the separator before it. REQUIRES: shared <= last.size.
+cdef bint index_ascends(Slice last, uint64_t last_tag, const IndexEntry* entry) noexcept nogil
+
 # Returns: the first block whose separator is at or after (key, tag); `count` when there is none.
 cdef uint32_t index_find(const TableIndex* index, Slice key, uint64_t tag) noexcept nogil
 # The same in two steps: the first one only computes and starts loading what the second looks at.

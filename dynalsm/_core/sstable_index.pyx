@@ -17,6 +17,7 @@ from dynalsm._core.sstable_format cimport (
     BLOCK_LIMIT,
     TRAILER_BYTES,
     Bytes,
+    bytes_append,
     bytes_free,
     bytes_reserve,
 )
@@ -82,77 +83,107 @@ cdef inline void copy_few(uint8_t* target, const uint8_t* source, size_t size) n
         i += 1
 
 
+cdef int index_allocate(TableIndex* index, uint32_t count) noexcept nogil:
+    cdef void* slots = NULL
+    memset(index, 0, sizeof(TableIndex))
+    index.count = count
+    if posix_memalign(&slots, CACHE_LINE_BYTES, (<size_t>count + 1) * sizeof(IndexSlot)):
+        return NO_MEMORY
+    index.slots = <IndexSlot*>slots
+    memset(slots, 0, (<size_t>count + 1) * sizeof(IndexSlot))
+    index.prefixes = <uint64_t*>malloc((<size_t>count + 1) * sizeof(uint64_t))
+    index.key_ends = <uint64_t*>malloc((<size_t>count + 1) * sizeof(uint64_t))
+    if index.prefixes == NULL or index.key_ends == NULL:
+        return NO_MEMORY
+    return OK
+
+
+cdef int index_keep_tag(TableIndex* index, uint32_t i, uint64_t tag) noexcept nogil:
+    if tag == 0:
+        return OK
+    if index.tags == NULL:
+        index.tags = <uint64_t*>calloc(index.count, sizeof(uint64_t))
+        if index.tags == NULL:
+            return NO_MEMORY
+    index.tags[i] = tag
+    return OK
+
+
+cdef const uint8_t* index_parse(
+    const uint8_t* at, const uint8_t* limit, IndexEntry* entry
+) noexcept nogil:
+    cdef uint64_t head, unshared, stored, raw
+    entry.tag = 0
+    at = get_varint(at, limit, &head)
+    if at == NULL:
+        return NULL
+    at = get_varint(at, limit, &unshared)
+    if at == NULL or unshared > <size_t>(limit - at):
+        return NULL
+    entry.shared = <size_t>(head >> 1)
+    entry.suffix = slice_of(at, <size_t>unshared)
+    at += unshared
+    if head & 1:
+        at = get_varint(at, limit, &entry.tag)
+        if at == NULL or entry.tag == 0:
+            return NULL
+    at = get_varint(at, limit, &stored)
+    if at == NULL:
+        return NULL
+    at = get_varint(at, limit, &raw)
+    if at == NULL or stored > BLOCK_LIMIT or raw > BLOCK_LIMIT:
+        return NULL
+    entry.stored_size = <uint32_t>stored
+    entry.raw_size = <uint32_t>raw
+    return at
+
+
+cdef bint index_ascends(Slice last, uint64_t last_tag, const IndexEntry* entry) noexcept nogil:
+    if entry.suffix.size == 0:
+        return entry.shared == last.size and entry.tag < last_tag
+    if entry.shared >= last.size:
+        return entry.shared == last.size
+    return last.data[entry.shared] < entry.suffix.data[0]
+
+
 # State of the decoder: the payload not yet read, and whole separators one after the other.
 cdef struct Decoder:
     const uint8_t* at
     const uint8_t* limit
     Bytes keys
-    Slice last                   # in keys
+    size_t last_size             # of the last one of `keys`
     uint64_t last_tag
-
-
-cdef inline bint ascends(
-    Slice last, uint64_t last_tag, Slice key, uint64_t tag, size_t shared
-) noexcept nogil:
-    """Whether (key, tag) comes after the separator before; `shared` bytes are known to agree."""
-    if shared == key.size:
-        return shared == last.size and tag < last_tag
-    return shared == last.size or last.data[shared] < key.data[shared]
+    bint is_first                # there is none before
 
 
 cdef int decode_entry(TableIndex* index, uint32_t i, Decoder* decoder) noexcept nogil:
-    cdef const uint8_t* at = decoder.at
-    cdef const uint8_t* limit = decoder.limit
-    cdef uint64_t head, unshared, stored, raw, tag = 0
-    cdef size_t shared
+    cdef IndexEntry entry
     cdef size_t start = decoder.keys.size
-    cdef size_t last_start
-    cdef Slice key
-    at = get_varint(at, limit, &head)
-    if at == NULL:
+    cdef size_t last_start = start - decoder.last_size
+    cdef uint8_t* keys
+    decoder.at = index_parse(decoder.at, decoder.limit, &entry)
+    if decoder.at == NULL or entry.shared > decoder.last_size:
         return CORRUPTION
-    at = get_varint(at, limit, &unshared)
-    if at == NULL or unshared > <size_t>(limit - at) or (head >> 1) > decoder.last.size:
+    if not decoder.is_first and not index_ascends(
+        slice_of(decoder.keys.data + last_start, decoder.last_size), decoder.last_tag, &entry
+    ):
         return CORRUPTION
-    shared = <size_t>(head >> 1)
-    last_start = start - decoder.last.size
-    if decoder.keys.size + shared + unshared > decoder.keys.capacity and bytes_reserve(
-        &decoder.keys, shared + unshared
+    if start + entry.shared + entry.suffix.size > decoder.keys.capacity and bytes_reserve(
+        &decoder.keys, entry.shared + entry.suffix.size
     ):
         return NO_MEMORY
-    copy_few(decoder.keys.data + start, decoder.keys.data + last_start, shared)
-    copy_few(decoder.keys.data + start + shared, at, unshared)
-    at += unshared
-    if head & 1:
-        at = get_varint(at, limit, &tag)
-        if at == NULL or tag == 0:
-            return CORRUPTION
-        if index.tags == NULL:
-            index.tags = <uint64_t*>calloc(index.count, sizeof(uint64_t))
-            if index.tags == NULL:
-                return NO_MEMORY
-        index.tags[i] = tag
-    at = get_varint(at, limit, &stored)
-    if at == NULL:
-        return CORRUPTION
-    at = get_varint(at, limit, &raw)
-    if at == NULL or stored > BLOCK_LIMIT or raw > BLOCK_LIMIT:
-        return CORRUPTION
-    key = slice_of(decoder.keys.data + start, shared + unshared)
-    if i and not ascends(
-        slice_of(decoder.keys.data + last_start, start - last_start), decoder.last_tag,
-        key, tag, shared,
-    ):
-        return CORRUPTION
-    decoder.keys.size = start + key.size
-    decoder.last = key
-    decoder.last_tag = tag
-    decoder.at = at
+    keys = decoder.keys.data
+    copy_few(keys + start, keys + last_start, entry.shared)
+    copy_few(keys + start + entry.shared, entry.suffix.data, entry.suffix.size)
+    decoder.is_first = False
+    decoder.last_size = entry.shared + entry.suffix.size
+    decoder.last_tag = entry.tag
+    decoder.keys.size = start + decoder.last_size
     index.key_ends[i] = decoder.keys.size
-    index.slots[i].stored_size = <uint32_t>stored
-    index.slots[i].raw_size = <uint32_t>raw
-    index.slots[i + 1].offset = index.slots[i].offset + stored + TRAILER_BYTES
-    return OK
+    index.slots[i].stored_size = entry.stored_size
+    index.slots[i].raw_size = entry.raw_size
+    index.slots[i + 1].offset = index.slots[i].offset + entry.stored_size + TRAILER_BYTES
+    return index_keep_tag(index, i, entry.tag)
 
 
 cdef int strip_common(TableIndex* index) noexcept nogil:
@@ -327,18 +358,48 @@ cdef int make_buckets(TableIndex* index) noexcept nogil:
 
 
 cdef int decode_blocks(TableIndex* index, Decoder* decoder) noexcept nogil:
+    cdef size_t before = decoder.keys.size
     cdef uint32_t i
     cdef int status
-
     for i in range(index.count):
         status = decode_entry(index, i, decoder)
         if status != OK:
             return status
     if decoder.at != decoder.limit:
         return CORRUPTION
+    if before:                       # the separator in front is not ours
+        memmove(decoder.keys.data, decoder.keys.data + before, decoder.keys.size - before)
+        for i in range(index.count):
+            index.key_ends[i] -= before
     index.keys = decoder.keys.data
     decoder.keys.data = NULL
     return OK
+
+
+cdef int decode_all(
+    TableIndex* index, Decoder* decoder, uint64_t count, uint64_t first_offset, uint64_t data_end
+) noexcept nogil:
+    cdef int status = index_allocate(index, <uint32_t>count)
+    if status != OK:
+        return status
+    index.slots[0].offset = first_offset
+    if bytes_reserve(&decoder.keys, <size_t>(decoder.limit - decoder.at) * 2 + 64):
+        return NO_MEMORY
+    status = decode_blocks(index, decoder)
+    if status == OK and index.slots[index.count].offset != data_end:
+        status = CORRUPTION
+    if status == OK and index.count:
+        status = strip_common(index)
+    return status
+
+
+cdef const uint8_t* index_count(
+    const uint8_t* data, size_t size, uint64_t* count
+) noexcept nogil:
+    cdef const uint8_t* at = get_varint(data, data + size, count)
+    if at == NULL or count[0] > size // ENTRY_BYTES_MIN or count[0] >= <uint64_t>0xFFFFFFFF:
+        return NULL
+    return at
 
 
 cdef int index_decode(
@@ -346,40 +407,52 @@ cdef int index_decode(
 ) noexcept nogil:
     cdef Decoder decoder
     cdef uint64_t count
-    cdef void* slots = NULL
     cdef int status
     memset(index, 0, sizeof(TableIndex))
     memset(&decoder, 0, sizeof(Decoder))
+    decoder.is_first = True
     decoder.limit = data + size
-    decoder.at = get_varint(data, decoder.limit, &count)
-    if decoder.at == NULL or count > size // ENTRY_BYTES_MIN:
+    decoder.at = index_count(data, size, &count)
+    if decoder.at == NULL:
         return CORRUPTION
-    if count >= <uint64_t>0xFFFFFFFF:
-        return CORRUPTION
-    index.count = <uint32_t>count
-    if posix_memalign(&slots, CACHE_LINE_BYTES, (count + 1) * sizeof(IndexSlot)):
-        return NO_MEMORY
-    index.slots = <IndexSlot*>slots
-    memset(slots, 0, (count + 1) * sizeof(IndexSlot))
-    index.prefixes = <uint64_t*>malloc((count + 1) * sizeof(uint64_t))
-    index.key_ends = <uint64_t*>malloc((count + 1) * sizeof(uint64_t))
-    if index.prefixes == NULL or index.key_ends == NULL:
-        return NO_MEMORY
-    index.slots[0].offset = first_offset
-    if bytes_reserve(&decoder.keys, size * 2 + 64):
-        return NO_MEMORY
-    status = decode_blocks(index, &decoder)
+    status = decode_all(index, &decoder, count, first_offset, data_end)
     bytes_free(&decoder.keys)
-    if status != OK:
-        return status
-    if index.slots[index.count].offset != data_end:
-        return CORRUPTION
-    if index.count == 0:
-        return OK
-    status = strip_common(index)
-    if status != OK:
+    if status != OK or index.count == 0:
         return status
     return make_buckets(index)
+
+
+cdef int index_decode_part(
+    TableIndex* index, const uint8_t* data, size_t size, uint32_t count, const TableIndex* parts,
+    uint32_t part
+) noexcept nogil:
+    cdef Decoder decoder
+    cdef Slice tail
+    cdef int status = OK
+    memset(index, 0, sizeof(TableIndex))
+    memset(&decoder, 0, sizeof(Decoder))
+    decoder.at = data
+    decoder.limit = data + size
+    decoder.is_first = part == 0
+    if part:
+        tail = separator(parts, part - 1)
+        decoder.last_size = parts.common_size + tail.size
+        decoder.last_tag = parts.tags[part - 1] if parts.tags != NULL else 0
+        if bytes_append(&decoder.keys, parts.common, parts.common_size) or bytes_append(
+            &decoder.keys, tail.data, tail.size
+        ):
+            status = NO_MEMORY
+    if status == OK:
+        status = decode_all(
+            index, &decoder, count, parts.slots[part].offset, parts.slots[part + 1].offset
+        )
+    bytes_free(&decoder.keys)
+    return status
+
+
+cdef int index_finish(TableIndex* index) noexcept nogil:
+    cdef int status = strip_common(index)
+    return status if status != OK else make_buckets(index)
 
 
 # ---------------------------------------------------------------------------------------- searching

@@ -10,9 +10,9 @@ from dynalsm._core.cache cimport block_unref
 from dynalsm._core.descriptors cimport descriptor_set_limit
 from dynalsm._core.filter cimport filter_may_contain, filter_prefetch
 from dynalsm._core.sstable_file cimport (
+    RESIDENT,
     table_block,
     table_damaged,
-    table_file_load,
     table_file_open,
     table_file_properties,
     table_file_unref,
@@ -23,10 +23,12 @@ from dynalsm._core.sstable_file cimport (
 from dynalsm._core.sstable_format cimport Properties
 from dynalsm._core.sstable_index cimport (
     IndexProbe,
+    IndexSlot,
     index_find,
     index_probe,
     index_resolve,
 )
+from dynalsm._core.sstable_load cimport parts_filter, parts_locate, table_file_load
 from dynalsm._core.sstable_source cimport source_open
 from dynalsm._core.sstable_verify cimport verify_table
 from dynalsm._core.sstable_writer cimport table_info_free
@@ -97,6 +99,41 @@ cdef inline bint passes_filter(Table* table, uint64_t key_hash) noexcept nogil:
     )
 
 
+cdef int make_ready(Table* table, bint may_block, Failure* failure) noexcept nogil:
+    if atomic_load(&table.loaded):
+        return OK
+    return table_file_load(table, failure) if may_block else WOULD_BLOCK
+
+
+cdef int get_in_parts(
+    Table* table, Slice key, uint64_t key_hash, uint64_t seqno, bint may_block, bint fill_cache,
+    Found* out, Failure* failure
+) noexcept nogil:
+    """table_get of a table whose index and filter are not in memory."""
+    cdef uint64_t tag = (seqno << 8) | KIND_SEEK_BITS
+    cdef IndexSlot slot
+    cdef Block* block = NULL
+    cdef uint32_t i
+    cdef bint passes = True
+    cdef int status = parts_filter(table, key_hash, may_block, &passes, failure)
+    if status == OK and not passes:
+        return NOT_FOUND
+    if status == OK:
+        status = parts_locate(table, key, tag, may_block, &slot, &i, failure)
+    if status == OK:
+        status = table_block(table, &slot, may_block, fill_cache, &block, failure)
+    if status != OK:
+        return status
+    status = block_get(block.data, block.size, key, key_hash, tag, &out.tag, &out.value)
+    if status == OK:
+        out.pin = block
+        return OK
+    block_unref(block)
+    if status == CORRUPTION:
+        return table_damaged(table, "a block is damaged", slot.offset, failure)
+    return NOT_FOUND
+
+
 cdef int table_get(
     Table* table, Slice key, uint64_t key_hash, uint64_t seqno, bint may_block, bint fill_cache,
     Found* out, Failure* failure
@@ -107,12 +144,14 @@ cdef int table_get(
     cdef uint32_t i
     cdef int status
     out.pin = NULL
-    if unlikely(not atomic_load(&table.loaded)):
-        if not may_block:
-            return WOULD_BLOCK
-        status = table_file_load(table, failure)
+    if unlikely(atomic_load(&table.loaded) != RESIDENT):
+        status = make_ready(table, may_block, failure)
         if status != OK:
             return status
+        if atomic_load(&table.loaded) != RESIDENT:
+            return get_in_parts(
+                table, key, key_hash, seqno, may_block, fill_cache, out, failure
+            )
     if table.filter != NULL:
         filter_prefetch(table.filter, table.filter_bytes, key_hash)
     index_probe(&table.index, key, &probe)
@@ -121,7 +160,9 @@ cdef int table_get(
     i = index_resolve(&table.index, &probe, tag)
     if i == table.index.count:
         return NOT_FOUND
-    status = table_block(table, i, may_block, fill_cache, &block, failure)
+    status = table_block(
+        table, &table.index.slots[i], may_block, fill_cache, &block, failure
+    )
     if unlikely(status != OK):
         return status
     status = block_get(block.data, block.size, key, key_hash, tag, &out.tag, &out.value)
@@ -168,10 +209,12 @@ cdef int get_group(
                 wanted[kept] = i
                 kept += 1
     for k in range(kept):
-        table_prefetch_block(table, places[wanted[k]])
+        table_prefetch_block(table, &table.index.slots[places[wanted[k]]])
     for k in range(kept):
         i = wanted[k]
-        status = table_block(table, places[i], may_block, fill_cache, &found[i].pin, failure)
+        status = table_block(
+            table, &table.index.slots[places[i]], may_block, fill_cache, &found[i].pin, failure
+        )
         statuses[i] = status
         if status == OK:
             block_prefetch_entry(found[i].pin.data, found[i].pin.size, key_hashes[i])
@@ -197,6 +240,22 @@ cdef int get_group(
     return OK if status == WOULD_BLOCK else status
 
 
+cdef int get_each(
+    Table* table, const Slice* keys, const uint64_t* key_hashes, int count, uint64_t seqno,
+    bint may_block, bint fill_cache, Found* found, int* statuses, Failure* failure
+) noexcept nogil:
+    """table_get_many of a table that is not resident."""
+    cdef int i
+    for i in range(count):
+        if statuses[i] == NOT_FOUND:
+            statuses[i] = table_get(
+                table, keys[i], key_hashes[i], seqno, may_block, fill_cache, &found[i], failure
+            )
+            if statuses[i] != OK and statuses[i] != NOT_FOUND and statuses[i] != WOULD_BLOCK:
+                return statuses[i]
+    return OK
+
+
 cdef int table_get_many(
     Table* table, const Slice* keys, const uint64_t* key_hashes, int count, uint64_t seqno,
     bint may_block, bint fill_cache, Found* found, int* statuses, Failure* failure
@@ -208,15 +267,15 @@ cdef int table_get_many(
     for i in range(count):
         if statuses[i] == NOT_FOUND:
             found[i].pin = NULL
-    if unlikely(not atomic_load(&table.loaded)):
-        if not may_block:
-            for i in range(count):
-                if statuses[i] == NOT_FOUND:
-                    statuses[i] = WOULD_BLOCK
-            return OK
-        status = table_file_load(table, failure)
-        if status != OK:
+    if unlikely(atomic_load(&table.loaded) != RESIDENT):
+        status = make_ready(table, may_block, failure)
+        if status != OK and status != WOULD_BLOCK:
             return status
+        if status == WOULD_BLOCK or atomic_load(&table.loaded) != RESIDENT:
+            return get_each(
+                table, keys, key_hashes, count, seqno, may_block, fill_cache, found, statuses,
+                failure,
+            )
     while start < count:
         size = min(count - start, <int>GROUP_KEYS)
         status = get_group(
@@ -232,10 +291,17 @@ cdef int table_get_many(
 # ----------------------------------------------------------------------------------- what else
 
 cdef uint64_t table_offset_of(Table* table, Slice key) noexcept nogil:
+    cdef uint64_t newest = ~<uint64_t>0
     cdef Failure ignored
+    cdef IndexSlot slot
+    cdef uint32_t i
     if table_file_load(table, &ignored) != OK:
         return 0
-    return table.index.slots[index_find(&table.index, key, ~<uint64_t>0)].offset
+    if atomic_load(&table.loaded) == RESIDENT:
+        return table.index.slots[index_find(&table.index, key, newest)].offset
+    slot.offset = 0
+    parts_locate(table, key, newest, True, &slot, &i, &ignored)
+    return slot.offset
 
 
 cdef int table_source(

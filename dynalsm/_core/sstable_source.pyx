@@ -10,6 +10,9 @@
 # into the slot's own buffer. The blocks of an encrypted table are opened all at once when they are
 # read; one that is damaged ends the window before itself, so that it fails only who asks for it.
 #
+# Blocks are numbered through the table. When the table's index is in parts, the walk decodes the
+# part it is in (`own`); no window goes beyond it.
+#
 # Invariants: (1) the active slot's block stays valid until the next successful move; (2) the window
 # is only overwritten in a call that may block, hence either moves or ends in an error.
 
@@ -35,11 +38,11 @@ from dynalsm._core.coding cimport Slice
 from dynalsm._core.compress cimport CODEC_NONE
 from dynalsm._core.source cimport SourceOps
 from dynalsm._core.sstable_file cimport (
+    IN_PARTS,
     table_block,
     table_cached_block,
     table_check_block,
     table_damaged,
-    table_file_load,
     table_file_unref,
     table_keep_block,
     table_open_blocks,
@@ -47,7 +50,9 @@ from dynalsm._core.sstable_file cimport (
     table_read,
     table_unpack,
 )
-from dynalsm._core.sstable_index cimport IndexSlot, index_find
+from dynalsm._core.sstable_index cimport IndexSlot, TableIndex, index_find, index_free
+from dynalsm._core.sstable_load cimport parts_open, table_file_load
+from dynalsm._core.sstable_parts cimport PART_BLOCKS
 from dynalsm._core.status cimport CORRUPTION, END, NO_MEMORY, OK, WOULD_BLOCK, fail
 from dynalsm._core.sync cimport atomic_add, atomic_load
 
@@ -71,6 +76,9 @@ cdef struct Walk:
     bint readahead               # the caller expects to read everything
     Slot slots[2]
     int active
+    const TableIndex* index      # the table's, or &own; NULL: no part was read yet
+    TableIndex own               # owned: a part of a table in parts
+    uint32_t first               # number of the first block of `index`
     uint32_t block               # of the active slot
     uint32_t last_read           # block read from the file last
     uint8_t* window              # owned
@@ -106,18 +114,47 @@ cdef int grow(uint8_t** buffer, size_t* capacity, size_t wanted) noexcept nogil:
     return OK if buffer[0] != NULL else NO_MEMORY
 
 
+cdef inline IndexSlot* slot_of(const Walk* walk, uint32_t i) noexcept nogil:
+    """Where block i lies. REQUIRES: reach(i)."""
+    return walk.index.slots + (i - walk.first)
+
+
 cdef inline bint is_in_window(const Walk* walk, uint32_t i) noexcept nogil:
+    cdef const IndexSlot* slot = slot_of(walk, i)
     return (
-        walk.table.index.slots[i].offset >= walk.window_offset
-        and walk.table.index.slots[i + 1].offset <= walk.window_offset + walk.window_size
+        slot[0].offset >= walk.window_offset
+        and slot[1].offset <= walk.window_offset + walk.window_size
     )
+
+
+cdef inline int reach(Walk* walk, uint32_t i, bint may_block, Failure* failure) noexcept nogil:
+    """Have the part of the index that has block i."""
+    if likely(walk.index != NULL and i - walk.first < walk.index.count):
+        return OK
+    return change_part(walk, i // PART_BLOCKS, may_block, failure)
+
+
+cdef int change_part(
+    Walk* walk, uint32_t part, bint may_block, Failure* failure
+) noexcept nogil:
+    cdef TableIndex index
+    cdef int status = parts_open(walk.table, part, may_block, &index, failure)
+    if status != OK:
+        index_free(&index)
+        return status
+    index_free(&walk.own)
+    walk.own = index
+    walk.index = &walk.own
+    walk.first = part * PART_BLOCKS
+    return OK
 
 
 cdef int fill_window(Walk* walk, uint32_t i, bint backward, Failure* failure) noexcept nogil:
     """Read block i and as many behind (or before) it as the window takes."""
-    cdef const IndexSlot* slots = walk.table.index.slots
-    cdef uint32_t first = i
-    cdef uint32_t last = i + 1
+    cdef IndexSlot* slots = walk.index.slots
+    cdef uint32_t at = i - walk.first
+    cdef uint32_t first = at
+    cdef uint32_t last = at + 1
     cdef uint64_t start
     cdef uint64_t end
     cdef int status
@@ -126,7 +163,7 @@ cdef int fill_window(Walk* walk, uint32_t i, bint backward, Failure* failure) no
             first -= 1
     else:
         while (
-            last < walk.table.index.count
+            last < walk.index.count
             and slots[last + 1].offset - slots[first].offset <= walk.window_wanted
         ):
             last += 1
@@ -139,7 +176,7 @@ cdef int fill_window(Walk* walk, uint32_t i, bint backward, Failure* failure) no
     if status != OK:
         return status
     if walk.table.cipher != NULL:
-        return open_window(walk, i, first, last, failure)
+        return open_window(walk, at, first, last, failure)
     walk.window_offset = start
     walk.window_size = <size_t>(end - start)
     walk.window_wanted = min(2 * walk.window_wanted, <size_t>WINDOW_BYTES_MAX)
@@ -149,18 +186,23 @@ cdef int fill_window(Walk* walk, uint32_t i, bint backward, Failure* failure) no
 cdef int open_window(
     Walk* walk, uint32_t i, uint32_t first, uint32_t last, Failure* failure
 ) noexcept nogil:
-    """Open the blocks [first, last) that were read; the window is what lies around block i."""
-    cdef const IndexSlot* slots = walk.table.index.slots
+    """Open the blocks [first, last) that were read; the window is what lies around block i.
+
+    All are numbered within walk.index."""
+    cdef IndexSlot* slots = walk.index.slots
     cdef uint64_t start = slots[first].offset
     cdef uint8_t* window = walk.window
     cdef uint32_t opened
     cdef Failure ignored
-    cdef int status = table_open_blocks(walk.table, first, last, window, &opened, &ignored)
+    cdef int status = table_open_blocks(
+        walk.table, slots + first, last - first, window, &opened, &ignored
+    )
     while status == CORRUPTION and first + opened < i:
         # Going backward: what lies before block i can wait.
         first += opened + 1
         status = table_open_blocks(
-            walk.table, first, last, window + (slots[first].offset - start), &opened, &ignored
+            walk.table, slots + first, last - first, window + (slots[first].offset - start),
+            &opened, &ignored,
         )
     if status == OK:
         opened = last - first
@@ -178,8 +220,9 @@ cdef int use_window(
     Walk* walk, Slot* slot, uint32_t i, bint backward, Failure* failure
 ) noexcept nogil:
     """Take block i from the window, reading it first if need be."""
-    cdef uint64_t offset = walk.table.index.slots[i].offset
-    cdef size_t raw = walk.table.index.slots[i].raw_size
+    cdef IndexSlot* place = slot_of(walk, i)
+    cdef uint64_t offset = place.offset
+    cdef size_t raw = place.raw_size
     cdef uint8_t* stored
     cdef uint8_t* data
     cdef size_t size
@@ -191,9 +234,9 @@ cdef int use_window(
             return status
     stored = walk.window + walk.window_shift + (offset - walk.window_offset)
     if walk.table.cipher != NULL:
-        status = table_opened_block(walk.table, i, stored, &codec, &size, failure)
+        status = table_opened_block(walk.table, place, stored, &codec, &size, failure)
     else:
-        status = table_check_block(walk.table, i, stored, &codec, &size, failure)
+        status = table_check_block(walk.table, place, stored, &codec, &size, failure)
     if status != OK:
         return status
     # A walk takes what room there is, but drives out nothing: whoever walks over more than the
@@ -203,7 +246,7 @@ cdef int use_window(
             return open_cursor(walk, slot, i, stored, raw, failure)
         if grow(&slot.unpacked, &slot.unpacked_capacity, raw + 1):
             return no_memory(walk, failure)
-        status = table_unpack(walk.table, i, stored, size, slot.unpacked, failure)
+        status = table_unpack(walk.table, place, stored, size, slot.unpacked, failure)
         if status != OK:
             return status
         return open_cursor(walk, slot, i, slot.unpacked, raw, failure)
@@ -213,11 +256,11 @@ cdef int use_window(
     if codec == CODEC_NONE:
         memcpy(data, stored, raw)
     else:
-        status = table_unpack(walk.table, i, stored, size, data, failure)
+        status = table_unpack(walk.table, place, stored, size, data, failure)
         if status != OK:
             free(data)
             return status
-    slot.pin = table_keep_block(walk.table, i, data, True, failure)
+    slot.pin = table_keep_block(walk.table, place, data, True, failure)
     if slot.pin == NULL:
         return NO_MEMORY
     return open_cursor(walk, slot, i, slot.pin.data, slot.pin.size, failure)
@@ -233,7 +276,7 @@ cdef int open_cursor(
 
 cdef int block_damaged(Walk* walk, uint32_t i, Failure* failure) noexcept nogil:
     return table_damaged(
-        walk.table, "a block is damaged", walk.table.index.slots[i].offset, failure
+        walk.table, "a block is damaged", slot_of(walk, i).offset, failure
     )
 
 
@@ -244,8 +287,11 @@ cdef int enter(
     cdef bint backward
     cdef bint in_a_row
     cdef int status
+    status = reach(walk, i, may_block, failure)
+    if unlikely(status != OK):
+        return status
     release_slot(slot)
-    slot.pin = table_cached_block(walk.table, i)
+    slot.pin = table_cached_block(walk.table, slot_of(walk, i))
     if likely(slot.pin != NULL):
         return open_cursor(walk, slot, i, slot.pin.data, slot.pin.size, failure)
     if not may_block:
@@ -256,7 +302,7 @@ cdef int enter(
     if in_a_row or walk.readahead or is_in_window(walk, i):
         return use_window(walk, slot, i, backward, failure)
     walk.window_wanted = WINDOW_BYTES_FIRST
-    status = table_block(walk.table, i, True, walk.fill_cache, &slot.pin, failure)
+    status = table_block(walk.table, slot_of(walk, i), True, walk.fill_cache, &slot.pin, failure)
     if status != OK:
         return status
     return open_cursor(walk, slot, i, slot.pin.data, slot.pin.size, failure)
@@ -280,12 +326,38 @@ cdef void arrive(Source* source, Walk* walk, uint32_t i) noexcept nogil:
 
 
 cdef inline int ready(Walk* walk, bint may_block, Failure* failure) noexcept nogil:
-    """Index loaded?"""
-    if likely(atomic_load(&walk.table.loaded) != 0):
+    """Is the index there?"""
+    cdef int status
+    if likely(walk.index != NULL):
         return OK
-    if not may_block:
-        return WOULD_BLOCK
-    return table_file_load(walk.table, failure)
+    if not atomic_load(&walk.table.loaded):
+        if not may_block:
+            return WOULD_BLOCK
+        status = table_file_load(walk.table, failure)
+        if status != OK:
+            return status
+    if atomic_load(&walk.table.loaded) != IN_PARTS:
+        walk.index = &walk.table.index
+    return OK
+
+
+cdef int find_block(
+    Walk* walk, Slice key, uint64_t tag, uint32_t* i, bint may_block, Failure* failure
+) noexcept nogil:
+    """Find the first block that may hold entries at or after (key, tag); block_count: none."""
+    cdef uint32_t part
+    cdef int status
+    if likely(walk.index == &walk.table.index):
+        i[0] = index_find(walk.index, key, tag)
+        return OK
+    part = index_find(&walk.table.index, key, tag)
+    i[0] = walk.table.block_count
+    if part == walk.table.index.count:
+        return OK
+    status = reach(walk, part * PART_BLOCKS, may_block, failure)
+    if status == OK:
+        i[0] = walk.first + index_find(walk.index, key, tag)
+    return status
 
 
 cdef void finish_move(
@@ -322,7 +394,7 @@ cdef void walk_first(Source* source, bint may_block, Failure* failure) noexcept 
     source.status = ready(walk, may_block, failure)
     if source.status != OK:
         return
-    if walk.table.index.count == 0:
+    if walk.table.block_count == 0:
         source.status = END
         return
     step_into(source, walk, 0, True, may_block, failure)
@@ -333,10 +405,10 @@ cdef void walk_last(Source* source, bint may_block, Failure* failure) noexcept n
     source.status = ready(walk, may_block, failure)
     if source.status != OK:
         return
-    if walk.table.index.count == 0:
+    if walk.table.block_count == 0:
         source.status = END
         return
-    step_into(source, walk, walk.table.index.count - 1, False, may_block, failure)
+    step_into(source, walk, walk.table.block_count - 1, False, may_block, failure)
 
 
 cdef void walk_next(Source* source, bint may_block, Failure* failure) noexcept nogil:
@@ -346,7 +418,7 @@ cdef void walk_next(Source* source, bint may_block, Failure* failure) noexcept n
     if likely(status == OK):
         publish(source, cursor)
     elif status == END:
-        if walk.block + 1 == walk.table.index.count:
+        if walk.block + 1 == walk.table.block_count:
             source.status = END
         else:
             step_into(source, walk, walk.block + 1, True, may_block, failure)
@@ -374,13 +446,14 @@ cdef void walk_seek(
 ) noexcept nogil:
     cdef Walk* walk = <Walk*>source.state
     cdef Slot* slot = &walk.slots[walk.active ^ 1]
-    cdef uint32_t i
+    cdef uint32_t i = 0
     cdef int status = ready(walk, may_block, failure)
+    if likely(status == OK):
+        status = find_block(walk, key, tag, &i, may_block, failure)
     if unlikely(status != OK):
         source.status = status
         return
-    i = index_find(&walk.table.index, key, tag)
-    if i == walk.table.index.count:
+    if i == walk.table.block_count:
         source.status = END
         return
     status = enter(walk, slot, i, may_block, failure)
@@ -390,7 +463,7 @@ cdef void walk_seek(
     status = block_cursor_seek(&slot.cursor, key, tag)
     if status != END:
         finish_move(source, walk, i, status, failure)
-    elif i + 1 == walk.table.index.count:
+    elif i + 1 == walk.table.block_count:
         source.status = END
     else:
         # The separator behind the block is at or after the key, but no entry of it is.
@@ -402,16 +475,17 @@ cdef void walk_seek_back(
 ) noexcept nogil:
     cdef Walk* walk = <Walk*>source.state
     cdef Slot* slot = &walk.slots[walk.active ^ 1]
-    cdef uint32_t i
+    cdef uint32_t i = 0
     cdef int status = ready(walk, may_block, failure)
+    if likely(status == OK):
+        status = find_block(walk, key, tag, &i, may_block, failure)
     if unlikely(status != OK):
         source.status = status
         return
-    if walk.table.index.count == 0:
+    if walk.table.block_count == 0:
         source.status = END
         return
-    i = index_find(&walk.table.index, key, tag)
-    if i == walk.table.index.count:
+    if i == walk.table.block_count:
         step_into(source, walk, i - 1, False, may_block, failure)
         return
     status = enter(walk, slot, i, may_block, failure)
@@ -439,6 +513,7 @@ cdef void walk_close(Source* source) noexcept nogil:
         block_cursor_free(&walk.slots[i].cursor)
         free(walk.slots[i].unpacked)
     free(walk.window)
+    index_free(&walk.own)
     table_file_unref(walk.table)
     free(walk)
     source.state = NULL

@@ -25,7 +25,6 @@ from dynalsm._core.source cimport KIND_DELETE, KIND_SINGLE_DELETE
 from dynalsm._core.sstable_file cimport (
     table_check_block,
     table_damaged,
-    table_file_load,
     table_file_properties,
     table_read,
     table_unpack,
@@ -39,12 +38,17 @@ from dynalsm._core.sstable_format cimport (
     bytes_free,
     table_header_is_right,
 )
-from dynalsm._core.sstable_index cimport index_compare
+from dynalsm._core.sstable_index cimport TableIndex, index_compare, index_free
+from dynalsm._core.sstable_load cimport table_read_filter, table_read_index
 from dynalsm._core.status cimport CORRUPTION, NO_MEMORY, OK, fail
 
 
-# What was seen so far.
+# The table's index and filter, read from the file like all else, and what was seen so far.
 cdef struct Seen:
+    TableIndex index
+    uint8_t* filter              # NULL: none
+    size_t filter_bytes
+    int filter_bits
     uint64_t entries
     uint64_t deletions
     uint64_t keys
@@ -64,7 +68,7 @@ cdef int see_entry(
     Table* table, uint32_t i, const BlockCursor* cursor, Seen* seen, Failure* failure
 ) noexcept nogil:
     cdef Slice last = slice_of(seen.last_key.data, seen.last_key.size)
-    cdef uint64_t offset = table.index.slots[i].offset
+    cdef uint64_t offset = seen.index.slots[i].offset
     cdef uint64_t seqno = cursor.tag >> 8
     cdef int kind = cursor.tag & 0xFF
     cdef int order = -1
@@ -72,15 +76,15 @@ cdef int see_entry(
         order = slice_compare(last, cursor.key)
         if order > 0 or (order == 0 and seen.last_tag <= cursor.tag):
             return table_damaged(table, "entries are not in order", offset, failure)
-    if i and index_compare(&table.index, i - 1, cursor.key, cursor.tag) >= 0:
+    if i and index_compare(&seen.index, i - 1, cursor.key, cursor.tag) >= 0:
         return table_damaged(table, "an entry belongs into an earlier block", offset, failure)
-    if index_compare(&table.index, i, cursor.key, cursor.tag) < 0:
+    if index_compare(&seen.index, i, cursor.key, cursor.tag) < 0:
         return table_damaged(table, "an entry belongs into a later block", offset, failure)
     if order:
         seen.keys += 1
-        if table.filter != NULL and not filter_may_contain(
-            table.filter, table.filter_bytes,
-            hash64(cursor.key.data, cursor.key.size), table.filter_bits,
+        if seen.filter != NULL and not filter_may_contain(
+            seen.filter, seen.filter_bytes,
+            hash64(cursor.key.data, cursor.key.size), seen.filter_bits,
         ):
             return table_damaged(table, "the filter lacks a key of this block", offset, failure)
         if seen.entries == 0 and bytes_append(
@@ -103,7 +107,7 @@ cdef int walk_block(
     Table* table, uint32_t i, const uint8_t* data, size_t size, BlockCursor* cursor, Seen* seen,
     Failure* failure
 ) noexcept nogil:
-    cdef uint64_t offset = table.index.slots[i].offset
+    cdef uint64_t offset = seen.index.slots[i].offset
     cdef uint64_t found_tag
     cdef Slice found
     cdef int status = block_cursor_open(cursor, data, size)
@@ -135,9 +139,9 @@ cdef int walk_block(
 cdef int read_block(
     Table* table, uint32_t i, BlockCursor* cursor, Seen* seen, Failure* failure
 ) noexcept nogil:
-    cdef uint64_t offset = table.index.slots[i].offset
-    cdef size_t stored_bytes = <size_t>table.index.slots[i].stored_size + TRAILER_BYTES
-    cdef size_t raw = table.index.slots[i].raw_size
+    cdef uint64_t offset = seen.index.slots[i].offset
+    cdef size_t stored_bytes = <size_t>seen.index.slots[i].stored_size + TRAILER_BYTES
+    cdef size_t raw = seen.index.slots[i].raw_size
     cdef uint8_t* stored = <uint8_t*>malloc(stored_bytes)
     cdef uint8_t* unpacked = NULL
     cdef size_t size
@@ -147,13 +151,13 @@ cdef int read_block(
         return no_memory(table, failure)
     status = table_read(table, stored, stored_bytes, offset, failure)
     if status == OK:
-        status = table_check_block(table, i, stored, &codec, &size, failure)
+        status = table_check_block(table, &seen.index.slots[i], stored, &codec, &size, failure)
     if status == OK and codec != CODEC_NONE:
         unpacked = <uint8_t*>malloc(raw + 1)
         if unpacked == NULL:
             status = no_memory(table, failure)
         else:
-            status = table_unpack(table, i, stored, size, unpacked, failure)
+            status = table_unpack(table, &seen.index.slots[i], stored, size, unpacked, failure)
     if status == OK:
         status = walk_block(
             table, i, unpacked if unpacked != NULL else stored, raw, cursor, seen, failure
@@ -176,7 +180,7 @@ cdef int compare_sums(Table* table, const Seen* seen, Failure* failure) noexcept
         and properties.deletions == seen.deletions
         and properties.keys == seen.keys
         and properties.raw_bytes == seen.raw_bytes
-        and properties.data_blocks == table.index.count
+        and properties.data_blocks == seen.index.count
         and properties.data_bytes == table.index_section.offset - TABLE_HEADER_BYTES
         and properties.min_seqno == (seen.min_seqno if seen.entries else 0)
         and properties.max_seqno == seen.max_seqno
@@ -192,27 +196,39 @@ cdef int compare_sums(Table* table, const Seen* seen, Failure* failure) noexcept
 
 
 cdef int verify_table(Table* table, Failure* failure) noexcept nogil:
-    cdef BlockCursor cursor
-    cdef Seen seen
     cdef uint8_t header[TABLE_HEADER_BYTES]
-    cdef uint32_t i
-    cdef int status = table_file_load(table, failure)
-    if status == OK:
-        status = table_read(table, header, TABLE_HEADER_BYTES, 0, failure)
-    if status != OK:
-        return status
-    if not table_header_is_right(header, table.unique_id):
-        return table_damaged(table, "the header is damaged", 0, failure)
+    cdef Seen seen
+    cdef int status
     memset(&seen, 0, sizeof(Seen))
     seen.min_seqno = ~<uint64_t>0
-    block_cursor_init(&cursor)
-    for i in range(table.index.count):
-        status = read_block(table, i, &cursor, &seen, failure)
-        if status != OK:
-            break
+    status = table_read_index(table, &seen.index, failure)
+    if status == OK:
+        status = table_read_filter(
+            table, &seen.filter, &seen.filter_bytes, &seen.filter_bits, failure
+        )
+    if status == OK:
+        status = table_read(table, header, TABLE_HEADER_BYTES, 0, failure)
+    if status == OK and not table_header_is_right(header, table.unique_id):
+        status = table_damaged(table, "the header is damaged", 0, failure)
+    if status == OK:
+        status = walk_blocks(table, &seen, failure)
     if status == OK:
         status = compare_sums(table, &seen, failure)
-    block_cursor_free(&cursor)
+    index_free(&seen.index)
+    free(seen.filter)
     bytes_free(&seen.smallest)
     bytes_free(&seen.last_key)
+    return status
+
+
+cdef int walk_blocks(Table* table, Seen* seen, Failure* failure) noexcept nogil:
+    cdef BlockCursor cursor
+    cdef uint32_t i
+    cdef int status = OK
+    block_cursor_init(&cursor)
+    for i in range(seen.index.count):
+        status = read_block(table, i, &cursor, seen, failure)
+        if status != OK:
+            break
+    block_cursor_free(&cursor)
     return status
