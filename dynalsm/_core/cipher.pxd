@@ -1,6 +1,6 @@
 # The one seam of encryption at rest: blocks are sealed before they are written and opened after
 # they were read (AES-256-GCM of the package `cryptography`). Keys: keyring.py; bytes:
-# docs/format.md, "Encryption".
+# docs/format-encryption.md.
 #
 # A file that is not encrypted has no Cipher: a NULL pointer, one branch.
 #

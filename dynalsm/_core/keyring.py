@@ -5,7 +5,7 @@
     file keys     HKDF-SHA256(data key, salt of the file, kind of the file); never stored
 
 Every encrypted file has a head with the id of its data key and its salt. New files use the newest
-data key. KEYS (docs/format.md, "Encryption") is written twice, because nothing can be read without
+data key. KEYS (docs/format-encryption.md) is written twice, because nothing can be read without
 it: KEYS.copy counts only when KEYS is missing or damaged.
 
 Thread safety: any thread; `_lock` guards changes of the keys.

@@ -7,8 +7,8 @@ Byte layout (little-endian; docs/format-log.md)::
     MANIFEST-<number, six digits or more>
       header   magic "DLSMMAN1" | format u32 | min_reader u32 | min_writer u32 | flags u32
                | number u64 | reserved u32 | crc32c u32 over the bytes before it
-               and, in an encrypted one (flag 1), the head of an encrypted file (docs/format.md);
-               its payloads are sealed
+               and, in an encrypted one (flag 1), the head of an encrypted file; its payloads are
+               sealed (docs/format-encryption.md)
       frames   each at a multiple of 8:
                length u32 | crc32c u32 | synced u64 | payload (msgpack) | zeros to a multiple of 8
                crc over number u64, offset of the frame u64, length u32, synced u64, payload;

@@ -3,7 +3,7 @@
 Layout (docs/format-backup.md has every byte); integers are little-endian:
 
     header       64 bytes: magic, format, size and checksum of the description
-    head         in an encrypted file only: which key (docs/format.md)
+    head         in an encrypted file only: which key (docs/format-encryption.md)
     description  one msgpack map: whose table, its schema, when
     blocks       frame of 16 bytes, payload: msgpack [key, stored value, key, stored value, ...],
                  in tree order, zstd where that is smaller

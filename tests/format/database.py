@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.format import log, sstable
+from tests.format.encryption import Keys
 
 Range = tuple[bytes, bytes | None, int]
 
@@ -56,16 +57,17 @@ def apply_edit(state: State, edit: dict[str, Any]) -> None:
         state.parts[tree_id, part_id].ranges = [tuple(each) for each in ranges]
 
 
-def read_state(directory: Path) -> State:
+def read_state(directory: Path, keys: Keys | None = None) -> State:
     state = State()
-    for edit in log.read_manifest(directory / log.read_current(directory)):
+    for edit in log.read_manifest(directory / log.read_current(directory), keys):
         apply_edit(state, edit)
     return state
 
 
-def read_database(directory: Path) -> dict[str, dict[bytes, bytes]]:
+def read_database(directory: Path, master: bytes | None = None) -> dict[str, dict[bytes, bytes]]:
     """Every tree as a dict of its live entries."""
-    state = read_state(directory)
+    keys = None if master is None else Keys(directory, master)
+    state = read_state(directory, keys)
     versions: dict[int, list[tuple[bytes, int, int, bytes]]] = {tree: [] for tree in state.trees}
     ranges: dict[int, list[Range]] = {tree: [] for tree in state.trees}
     for (tree_id, part_id), part in state.parts.items():
@@ -74,7 +76,7 @@ def read_database(directory: Path) -> dict[str, dict[bytes, bytes]]:
             name = f"data/{tree_id:06d}/{part_id:06d}/{table[3]:012d}.sst"
             data = (directory / name).read_bytes()
             assert len(data) == table[4]
-            entries = list(sstable.SSTable(data).entries())
+            entries = list(sstable.SSTable(data, keys).entries())
             assert len(entries) == table[6]
             assert [entries[0][0], entries[-1][0]] == table[11:13]
             for key, tag, value in entries:
@@ -82,7 +84,7 @@ def read_database(directory: Path) -> dict[str, dict[bytes, bytes]]:
     for path in sorted((directory / "wal").glob("*.wal")):
         if int(path.stem) < state.log:
             continue
-        for record in log.read_log(path):
+        for record in log.read_log(path, keys):
             for seqno, kind, tree_id, key, value in log.read_entries(record):
                 if seqno <= state.flushed or tree_id not in state.trees:
                     continue
@@ -90,9 +92,7 @@ def read_database(directory: Path) -> dict[str, dict[bytes, bytes]]:
                     ranges[tree_id].append((key, value or None, seqno))
                 else:
                     versions[tree_id].append((key, seqno, kind, value))
-    return {
-        name: live(versions[tree_id], ranges[tree_id]) for tree_id, name in state.trees.items()
-    }
+    return {name: live(versions[tree_id], ranges[tree_id]) for tree_id, name in state.trees.items()}
 
 
 def live(versions: list[tuple[bytes, int, int, bytes]], ranges: list[Range]) -> dict[bytes, bytes]:

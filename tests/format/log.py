@@ -13,6 +13,8 @@ from typing import Any
 import crc32c
 import msgpack
 
+from tests.format.encryption import HEAD_BYTES, Keys, opened
+
 U64 = (1 << 64) - 1
 
 
@@ -48,23 +50,29 @@ def read_current(directory: Path) -> str:
     return name
 
 
-def read_manifest(path: Path) -> list[dict[str, Any]]:
+def read_manifest(path: Path, keys: Keys | None = None) -> list[dict[str, Any]]:
     """The manifest's edits, the base first."""
     data = path.read_bytes()
     number = u64(data, 24)
     need(data[:8] == b"DLSMMAN1" and u32(data, 8) == 1, "manifest magic or format")
-    need(u32(data, 20) == 0 and u32(data, 32) == 0, "manifest flags")
+    need(u32(data, 20) == (keys is not None) and u32(data, 32) == 0, "manifest flags")
+    need(u32(data, 12) == u32(data, 16) == (1 if keys is None else 2), "oldest reader and writer")
     need(u32(data, 36) == crc32c.crc32c(data[:36]), "manifest header checksum")
     need(path.name == f"MANIFEST-{number:06d}", "manifest number")
     edits = []
     at = 40
+    if keys is not None:
+        cipher = keys.cipher(data[at : at + HEAD_BYTES], b"manifest")
+        at += HEAD_BYTES
     while at + 16 <= len(data):
         length, crc, synced = u32(data, at), u32(data, at + 4), u64(data, at + 8)
         payload = data[at + 16 : at + 16 + length]
-        sealed = le(number, 8) + le(at, 8) + le(length, 4) + le(synced, 8) + payload
-        if len(payload) < length or crc != crc32c.crc32c(sealed):
+        place = le(number, 8) + le(at, 8) + le(length, 4) + le(synced, 8)
+        if len(payload) < length or crc != crc32c.crc32c(place + payload):
             break
         if length:
+            if keys is not None:
+                payload = opened(cipher, payload, place)
             edits.append(msgpack.unpackb(payload, strict_map_key=False))
         at = aligned(at + 16 + length)
     return edits
@@ -77,7 +85,7 @@ class Record:
     payload: bytes
 
 
-def read_log(path: Path) -> Iterator[Record]:
+def read_log(path: Path, keys: Keys | None = None) -> Iterator[Record]:
     """The records of one log."""
     data = path.read_bytes()
     if len(data) < 64:
@@ -86,7 +94,11 @@ def read_log(path: Path) -> Iterator[Record]:
     need(u32(data, 52) == crc32c.crc32c(data[:52]), "log header checksum")
     number = u64(data, 16)
     need(path.name == f"{number:012d}.wal", "log number")
+    need(u32(data, 12) == (keys is not None), "log flags")
     at = 64
+    if keys is not None:
+        cipher = keys.cipher(data[at : at + HEAD_BYTES], b"log")
+        at += HEAD_BYTES
     while at + 32 <= len(data):
         size, crc, count = u32(data, at), u32(data, at + 4), u32(data, at + 12)
         body = data[at + 8 : at + 32 + size]
@@ -94,7 +106,11 @@ def read_log(path: Path) -> Iterator[Record]:
             return
         if count == 0:
             return
-        yield Record(u64(data, at + 16), count, body[24:])
+        payload = body[24:]
+        if keys is not None:
+            place = le(at, 8) + le(size, 4) + body[:24]
+            payload = cipher.decrypt(le(at, 8) + payload[:4], payload[4:], place)
+        yield Record(u64(data, at + 16), count, payload)
         at = aligned(at + 32 + size)
 
 

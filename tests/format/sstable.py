@@ -13,13 +13,16 @@ import crc32c
 import msgpack
 import zstandard
 
+from tests.format.encryption import TAG_BYTES, Keys
+
 MAGIC = b"DLSMSST1"
 HEADER_BYTES = 16
 FOOTER_BYTES = 64
 TRAILER_BYTES = 5
 SECTION_BYTES = 24
-INDEX, FILTER, PROPERTIES = 1, 2, 3
+INDEX, FILTER, PROPERTIES, ENCRYPTION = 1, 2, 3, 6
 OPTIONAL = 1
+ENCRYPTED = 1
 U64 = (1 << 64) - 1
 
 Entry = tuple[bytes, int, bytes]
@@ -167,14 +170,15 @@ class Block:
 class SSTable:
     """One SSTable in memory."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, keys: Keys | None = None) -> None:
         self.data = data
+        self.cipher: Any = None
         footer = data[-FOOTER_BYTES:]
         need(len(data) >= HEADER_BYTES + FOOTER_BYTES, "too short")
         need(footer[:8] == MAGIC and data[:8] == MAGIC, "magic")
         need(u32(footer, 60) == crc32c.crc32c(footer[:60]), "footer checksum")
         need(u16(footer, 8) >= 1 and u16(footer, 10) == 1, "version")
-        need(u32(footer, 12) == 0, "required features")
+        need(u32(footer, 12) == (0 if keys is None else ENCRYPTED), "required features")
         need(u32(footer, 20) == 0 and u32(footer, 56) == 0, "reserved bytes")
         self.unique_id = u64(footer, 40)
         need(u64(data, 8) == self.unique_id, "unique id of the header")
@@ -183,13 +187,17 @@ class SSTable:
         need(offset + size + TRAILER_BYTES + FOOTER_BYTES == len(data), "directory")
         self.sections = dict(self._directory(self._payload(offset, size, size), offset))
         need({INDEX, PROPERTIES} <= set(self.sections), "sections")
+        need((ENCRYPTION in self.sections) == (keys is not None), "section of the key")
+        if keys is not None:
+            head = self._section(ENCRYPTION)
+            self.cipher = keys.cipher(head, b"table")
         self.properties: dict[str, Any] = msgpack.unpackb(self._section(PROPERTIES))
         need(self.properties["unique_id"] == self.unique_id, "unique id of the properties")
         self.filter = self._section(FILTER) if FILTER in self.sections else b""
         self.blocks = list(self._index(self._section(INDEX)))
 
-    def _payload(self, offset: int, stored: int, raw: int) -> bytes:
-        """A payload whose trailer has been checked, uncompressed."""
+    def _payload(self, offset: int, stored: int, raw: int, kind: int = 0) -> bytes:
+        """A payload whose trailer has been checked, opened and uncompressed."""
         end = offset + stored
         need(end + TRAILER_BYTES <= len(self.data), "outside of the file")
         place = self.unique_id.to_bytes(8, "little") + offset.to_bytes(8, "little")
@@ -197,6 +205,9 @@ class SSTable:
         need(u32(self.data, end + 1) == checksum, f"checksum at {offset}")
         codec = self.data[end]
         payload = self.data[offset:end]
+        if self.cipher is not None and kind != ENCRYPTION:
+            nonce = offset.to_bytes(8, "little") + bytes(4)
+            payload = self.cipher.decrypt(nonce, payload, place + bytes([kind, codec]))
         if codec == 1:
             payload = zstandard.ZstdDecompressor().decompress(payload, allow_extra_data=False)
         else:
@@ -208,7 +219,8 @@ class SSTable:
         for at in range(0, len(payload), SECTION_BYTES):
             kind, flags = payload[at], payload[at + 1]
             need(flags & ~OPTIONAL == 0 and not any(payload[at + 2 : at + 8]), "reserved bits")
-            need(kind in (INDEX, FILTER, PROPERTIES) or bool(flags & OPTIONAL), "unknown section")
+            known = (INDEX, FILTER, PROPERTIES, ENCRYPTION)
+            need(kind in known or bool(flags & OPTIONAL), "unknown section")
             offset, size = u64(payload, at + 8), u64(payload, at + 16)
             need(offset + size + TRAILER_BYTES <= limit, "section outside of the file")
             yield kind, (offset, size)
@@ -216,7 +228,8 @@ class SSTable:
     def _section(self, kind: int) -> bytes:
         offset, size = self.sections[kind]
         need(self.data[offset + size] == 0, "sections are not compressed")
-        return self._payload(offset, size, size)
+        is_sealed = self.cipher is not None and kind != ENCRYPTION
+        return self._payload(offset, size, size - is_sealed * TAG_BYTES, kind)
 
     def _index(self, payload: bytes) -> Iterator[Block]:
         count, at = varint(payload, 0)
