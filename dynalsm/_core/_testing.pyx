@@ -48,6 +48,8 @@ from dynalsm._core.cache cimport (
 )
 from dynalsm._core.coding cimport Slice, slice_of
 from dynalsm._core.descriptors cimport descriptor_open_count, descriptor_set_limit
+from dynalsm._core.durability cimport wait_durable_in_chain
+from dynalsm._core.engine cimport Engine
 from dynalsm._core.filter cimport filter_build, filter_may_contain, filter_size
 from dynalsm._core.hashing cimport hash64
 from dynalsm._core.source cimport Source
@@ -882,3 +884,12 @@ def open_descriptors():
 
 def set_descriptor_limit(int limit):
     descriptor_set_limit(limit)
+
+
+def wait_and_call_nobody(Engine engine not None, uint64_t seqno):
+    """Wait until `seqno` is durable; whoever stands behind in the queue is not woken."""
+    cdef Failure failure
+    failure_clear(&failure)
+    with nogil:
+        wait_durable_in_chain(engine.core, seqno, &failure)
+    raise_failure(&failure)

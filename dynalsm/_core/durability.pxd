@@ -11,7 +11,8 @@
 #
 # Guarded by EngineCore.sync_mutex. Leading is also the right to use and remove old logs.
 # Invariant: while anybody stands in `finished`, somebody who was called has yet to call
-# pass_on; while anybody stands in `waiting`, somebody leads.
+# pass_on (if that one cannot, they go by themselves after a while); while anybody stands in
+# `waiting`, somebody leads.
 
 from libc.stdint cimport uint64_t
 

@@ -15,9 +15,9 @@ from dynalsm._core.sync cimport (
     pthread_cond_destroy,
     pthread_cond_init,
     pthread_cond_signal,
-    pthread_cond_wait,
     pthread_mutex_lock,
     pthread_mutex_unlock,
+    wait_for,
 )
 from dynalsm._core.wal cimport Wal, wal_clear_ahead, wal_needs_zeros, wal_sync
 
@@ -28,6 +28,8 @@ cdef enum:
     TO_LEAD = 2
     # Of about so many syncs mean_sync_ns is the mean: one slow one does not make a disk slow.
     MEAN_SYNCS = 16
+    # Who need not wait any more goes after so long, called or not.
+    CALL_NS = 200000000
 
 # Waits for its turn to lead, whatever is durable.
 cdef uint64_t FOR_THE_LEAD = <uint64_t>-1
@@ -51,7 +53,8 @@ cdef int wait_in_line(EngineCore* core, uint64_t seqno) noexcept nogil:
         core.waiting_last.next = &waiter
     core.waiting_last = &waiter
     while waiter.call == NOTHING:
-        pthread_cond_wait(&waiter.called, &core.sync_mutex)
+        if wait_for(&waiter.called, &core.sync_mutex, CALL_NS) and leave_finished(core, &waiter):
+            waiter.call = TO_GO_ON
     pthread_cond_destroy(&waiter.called)
     return waiter.call
 
@@ -87,6 +90,23 @@ cdef void sort_out(EngineCore* core, bint all_of_them) noexcept nogil:
             last = each
             link = &each.next
     core.waiting_last = last
+
+
+cdef bint leave_finished(EngineCore* core, Waiter* waiter) noexcept nogil:
+    """Go without being called, if that is all it waits for. REQUIRES: the sync mutex.
+
+    Who should call may never get the GIL again: at the end of the interpreter threads just stop."""
+    cdef Waiter** link = &core.finished
+    cdef Waiter* last = NULL
+    while link[0] != NULL and link[0] != waiter:
+        last = link[0]
+        link = &last.next
+    if link[0] == NULL:
+        return False
+    link[0] = waiter.next
+    if core.finished_last == waiter:
+        core.finished_last = last
+    return True
 
 
 cdef void call_next(EngineCore* core) noexcept nogil:

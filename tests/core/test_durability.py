@@ -11,6 +11,7 @@ import pytest
 
 from dynalsm import errors
 from dynalsm._core import Engine, jobs, seam
+from dynalsm._core._testing import wait_and_call_nobody
 
 THREADS = 8
 PUTS = 60
@@ -111,4 +112,22 @@ def test_a_directory_that_cannot_be_opened_just_now_fails_one_waiter_only(tmp_pa
     in_threads(work)
     assert len(failed) <= 1
     assert engine.durable_seqno == engine.last_seqno
+    engine.close()
+
+
+def test_nobody_sleeps_for_ever_behind_one_who_never_has_the_gil_again(tmp_path: Path) -> None:
+    # At the end of the interpreter, threads just stop when they ask for the GIL.
+    engine = Engine.open(tmp_path / "e", durability="commit")
+    tree = engine.create_tree("t")
+    done: list[int] = []
+
+    def work(number: int) -> None:
+        for turn in range(3):
+            batch = engine.batch()
+            batch.put(tree, b"%d-%d" % (number, turn), b"v")
+            wait_and_call_nobody(engine, engine.commit(batch))
+            done.append(number)
+
+    in_threads(work)
+    assert sorted(done) == sorted([*range(THREADS)] * 3)
     engine.close()
