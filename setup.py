@@ -7,9 +7,9 @@ from pathlib import Path
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-# DYNALSM_DEBUG=1: assertions, bounds checks, scribbling over freed buffers, annotated HTML.
+# DYNALSM_DEBUG=1: assertions, bounds checks, scribbling over freed buffers.
 DEBUG = os.environ.get("DYNALSM_DEBUG") == "1"
-# DYNALSM_SANITIZE=address,undefined: instrument the core (run Python with the runtime preloaded).
+# DYNALSM_SANITIZE=address,undefined: instrument all modules; `python -m tests.sanitize` does both.
 SANITIZE = os.environ.get("DYNALSM_SANITIZE", "")
 
 DIRECTIVES = {
@@ -29,13 +29,13 @@ cflags += ["-Wno-unused-function", "-Wno-unreachable-code"]
 ldflags: list[str] = []
 macros: list[tuple[str, str | None]] = []
 if DEBUG:
-    cflags = ["-O1", "-g", "-fno-strict-aliasing"]
+    cflags = ["-O1", "-g1", *cflags[1:]]
     macros.append(("DYNALSM_DEBUG", "1"))
 else:
     macros.append(("CYTHON_WITHOUT_ASSERTIONS", "1"))
 if SANITIZE:
-    flags = [f"-fsanitize={SANITIZE}", "-fno-omit-frame-pointer", "-g"]
-    cflags += flags
+    flags = [f"-fsanitize={SANITIZE}", "-fno-omit-frame-pointer"]
+    cflags += ["-O1", "-g1", *flags]
     ldflags += flags
 if platform.system() == "Linux":
     ldflags += ["-pthread"]
@@ -58,7 +58,6 @@ setup(
         extensions,
         compiler_directives=DIRECTIVES,
         build_dir="build/cython",
-        annotate=DEBUG,
         nthreads=2,
     )
 )
