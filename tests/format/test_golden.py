@@ -25,6 +25,7 @@ from tests.format.log import read_entries, read_log
 from tests.golden import make
 from tests.golden.content import (
     HERE,
+    KEY,
     NOW,
     TABLE,
     engine_content,
@@ -42,6 +43,7 @@ def archives(*kinds: str) -> list[str]:
 
 
 ENGINES = archives("engine", "cut_off")
+ENCRYPTED = archives("encrypted")
 KEYSPACES = archives("kv", "killed")
 TABLES = archives("table")
 NEWER = 1_000_000  # a version of the format that will never be
@@ -120,6 +122,52 @@ def test_engine_takes_writes(name: str, tmp_path: Path) -> None:
     again.close()
     assert found == expected
     assert verify(path).problems == []
+
+
+# ------------------------------------------------------------------------------------- encrypted
+
+
+@pytest.mark.parametrize("name", ENCRYPTED)
+def test_encrypted_engine_is_as_it_was(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("cryptography")
+    path, expected = unpack(name, tmp_path / "db")
+    assert verify(path, encryption_key=KEY).problems == []
+    engine = Engine.open(path, create_if_missing=False, background=False, encryption_key=KEY)
+    try:
+        assert engine_content(engine) == expected
+        assert engine.keys is not None
+        assert engine.keys.count == 2
+        assert engine.replayed_logs == 1
+        engine.tree("plain").put(b"\xff", b"new")
+        engine.rotate_data_key()
+    finally:
+        engine.close()
+    expected["plain"]["entries"].append(["ff", b"new".hex()])
+    again = Engine.open(path, create_if_missing=False, encryption_key=KEY)
+    found = engine_content(again)
+    again.close()
+    assert found == expected
+    assert verify(path, encryption_key=KEY).problems == []
+
+
+@pytest.mark.parametrize("name", ENCRYPTED)
+def test_encrypted_engine_needs_its_last_key(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("cryptography")
+    path, _ = unpack(name, tmp_path / "db")
+    before = files(path)
+    for key in (None, bytes(32), b"another" + bytes(25)):  # the second one is that of before
+        with pytest.raises(errors.EncryptionError):
+            Engine.open(path, create_if_missing=False, encryption_key=key)
+    assert files(path) == before
+
+
+@pytest.mark.parametrize("name", ENCRYPTED)
+def test_versions_before_encryption_refuse_it(name: str, tmp_path: Path) -> None:
+    """Its manifest asks for a newer reader and writer than the first versions were."""
+    path, _ = unpack(name, tmp_path / "db")
+    manifest = path / (path / "CURRENT").read_text().splitlines()[0].split()[0]
+    _, _, min_reader, min_writer, flags, _, _ = HEADER.unpack_from(manifest.read_bytes())
+    assert (min_reader, min_writer, flags) == (2, 2, 1)
 
 
 # --------------------------------------------------------------------------------- byte-key stores
@@ -259,7 +307,9 @@ def test_what_needs_a_newer_writer_can_only_be_read(tmp_path: Path) -> None:
 
 
 def test_each_kind_is_there_and_none_is_made_anew_unasked(tmp_path: Path) -> None:
-    assert {name.split("-")[0] for name in ENGINES + KEYSPACES + TABLES} == set(make.KINDS)
+    assert {name.split("-")[0] for name in ENGINES + ENCRYPTED + KEYSPACES + TABLES} == set(
+        make.KINDS
+    )
     make.make("killed", "x", tmp_path, replace=False)
     path = tmp_path / "killed-x.tar.gz"
     before = path.read_bytes()

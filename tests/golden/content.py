@@ -16,6 +16,8 @@ from dynalsm.database import Database
 HERE = Path(__file__).parent
 # The clock stands still, so that nothing expires and nothing is trimmed from the stream.
 NOW = 1_700_000_000.0
+# Of the encrypted one.
+KEY = bytes(range(32))
 TABLE = "Golden"
 RESTORED = "Restored"
 

@@ -28,6 +28,7 @@ from dynalsm import kv
 from dynalsm._core import Engine
 from tests.golden.content import (
     HERE,
+    KEY,
     NOW,
     TABLE,
     engine_content,
@@ -91,6 +92,23 @@ def make_cut_off(path: Path, work: Path) -> dict[str, Any]:
     """The same, copied while it is open: what a power cut leaves when all reached the disk."""
     engine = Engine.open(work, **OPTIONS)
     fill(engine)
+    content = engine_content(engine)
+    shutil.copytree(work, path)
+    engine.close()
+    return content
+
+
+def make_encrypted(path: Path, work: Path) -> dict[str, Any]:
+    """An encrypted one with tables under two data keys, and a log; copied while it is open."""
+    engine = Engine.open(work, encryption_key=bytes(32), **OPTIONS)
+    fill(engine)
+    engine.rotate_data_key()
+    tree = engine.tree("plain")
+    for number in range(30):
+        tree.put(b"sealed-%03d" % number, b"under the second key")
+    engine.flush()
+    engine.rotate_key(KEY)
+    tree.put(b"sealed-log", b"in the log alone")
     content = engine_content(engine)
     shutil.copytree(work, path)
     engine.close()
@@ -248,6 +266,7 @@ def pack(path: Path, archive: Path) -> None:
 KINDS: dict[str, Callable[[Path, Path], dict[str, Any]]] = {
     "engine": make_engine,
     "cut_off": make_cut_off,
+    "encrypted": make_encrypted,
     "kv": make_kv,
     "killed": make_killed,
     "table": make_table,

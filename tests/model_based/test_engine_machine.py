@@ -8,6 +8,7 @@ reads have rules of their own.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import random
 import shutil
 from pathlib import Path
@@ -66,6 +67,8 @@ def is_empty(lower: bytes | None, upper: bytes | None) -> bool:
 
 
 class EngineMachine(RuleBasedStateMachine):
+    key: bytes | None = None  # of an encrypted database
+
     def __init__(self) -> None:
         super().__init__()
         self.resources = contextlib.ExitStack()
@@ -78,7 +81,7 @@ class EngineMachine(RuleBasedStateMachine):
             self.create(name)
 
     def open(self) -> Engine:
-        return Engine.open(self.directory / "db", **OPTIONS)
+        return Engine.open(self.directory / "db", encryption_key=self.key, **OPTIONS)
 
     def create(self, name: str) -> None:
         self.engine.create_tree(name, hashed=TREES[name])
@@ -95,7 +98,7 @@ class EngineMachine(RuleBasedStateMachine):
                 self.check_snapshot(index)
             self.release_snapshots()
             self.engine.close()
-            assert verify(self.directory / "db").problems == []
+            assert verify(self.directory / "db", encryption_key=self.key).problems == []
         finally:
             self.engine.close()
             self.resources.close()
@@ -264,13 +267,13 @@ class EngineMachine(RuleBasedStateMachine):
         self.copies += 1
         path = self.directory / f"copy-{self.copies}"
         self.engine.checkpoint(path)
-        copy = Engine.open(path, **OPTIONS)
+        copy = Engine.open(path, encryption_key=self.key, **OPTIONS)
         try:
             self.compare(copy)
             copy.tree("plain").put(b"own", b"of the copy")  # must not show in the original
         finally:
             copy.close()
-        assert verify(path).problems == []
+        assert verify(path, encryption_key=self.key).problems == []
         shutil.rmtree(path)
 
     def compare(self, engine: Engine) -> None:
@@ -283,7 +286,31 @@ class EngineMachine(RuleBasedStateMachine):
         self.compare(self.engine)
 
 
+class EncryptedEngineMachine(EngineMachine):
+    """The same with encryption, whose keys change at any step."""
+
+    def __init__(self) -> None:
+        self.key = bytes(32)
+        super().__init__()
+
+    @rule(byte=st.integers(0, 255))
+    def rotate_key(self, byte: int) -> None:
+        key = bytes([byte]) * 32
+        self.engine.rotate_key(key)
+        self.key = key
+
+    @rule()
+    def rotate_data_key(self) -> None:
+        self.engine.rotate_data_key()
+
+
 EngineMachine.TestCase.settings = settings(
     max_examples=60, stateful_step_count=50, deadline=None, print_blob=True
 )
 TestEngineMachine = EngineMachine.TestCase
+
+if importlib.util.find_spec("cryptography") is not None:
+    EncryptedEngineMachine.TestCase.settings = settings(
+        max_examples=15, stateful_step_count=40, deadline=None, print_blob=True
+    )
+    TestEncryptedEngineMachine = EncryptedEngineMachine.TestCase
