@@ -113,6 +113,8 @@ cdef struct EngineCore:
 
 
 cdef EngineCore* core_create() noexcept nogil
+# Let go of the log's files: those of a closed engine. REQUIRES: no call is inside.
+cdef void core_close_logs(EngineCore* core) noexcept nogil
 cdef void core_free(EngineCore* core) noexcept nogil
 
 # Registers and returns the newest visible seqno; 2**64-1 for want of memory.

@@ -80,14 +80,19 @@ cdef EngineCore* core_create() noexcept nogil:
     return core
 
 
-cdef void core_free(EngineCore* core) noexcept nogil:
+cdef void core_close_logs(EngineCore* core) noexcept nogil:
     cdef int index
-    if core == NULL:
-        return
-    if core.wal != NULL:
-        wal_close(core.wal)
+    wal_close(core.wal)
+    core.wal = NULL
     for index in range(core.old_log_count):
         wal_close(core.old_logs[index])
+    core.old_log_count = 0
+
+
+cdef void core_free(EngineCore* core) noexcept nogil:
+    if core == NULL:
+        return
+    core_close_logs(core)
     pthread_mutex_destroy(&core.commit_mutex)
     pthread_mutex_destroy(&core.sync_mutex)
     pthread_mutex_destroy(&core.work_mutex)

@@ -17,6 +17,7 @@ from dynalsm._core.cache cimport (
     CacheStats,
     cache_create,
     cache_free,
+    cache_set_capacity,
     cache_stats,
 )
 from dynalsm._core.coding cimport Slice, put_varint, slice_of
@@ -25,6 +26,7 @@ from dynalsm._core.commit cimport (
     EngineCore,
     Stamp,
     commit,
+    core_close_logs,
     core_create,
     core_free,
     rotate_locked,
@@ -350,6 +352,9 @@ cdef class Engine:
             self.manifest = None
         for tree in self.trees.values():
             release_tree(tree)
+        core_close_logs(self.core)
+        if self.core.cache != NULL:
+            cache_set_capacity(self.core.cache, 0)
         if self.lock is not None:
             self.lock.release()
             self.lock = None
@@ -588,6 +593,8 @@ cdef class Engine:
     def rotate(self):
         """Seal the memtables and start a new log, when there is anything to seal."""
         cdef Failure failure
+        if self.core.wal == NULL:
+            self.enter()                 # it is closed, and says so
         if self.core.generation_count >= MAX_SEALED // 2:
             jobs.flush_all(self)
         failure_clear(&failure)
