@@ -6,6 +6,7 @@ from libc.string cimport memcpy, memset
 from dynalsm._core.bits cimport bytes_in_common
 from dynalsm._core.block cimport BLOCK_ENTRIES_MAX, BLOCK_INTERVAL_SHIFT_MAX, BLOCK_WIDE_BIT
 from dynalsm._core.coding cimport Slice, put_u32, put_varint
+from dynalsm._core.debug cimport scribble
 from dynalsm._core.hashing cimport hash64
 from dynalsm._core.status cimport NO_MEMORY, OK
 
@@ -71,6 +72,7 @@ cdef void block_builder_free(BlockBuilder* builder) noexcept nogil:
 
 
 cdef void block_builder_reset(BlockBuilder* builder) noexcept nogil:
+    scribble(builder.data, builder.capacity)
     builder.size = 0
     builder.entries = 0
     builder.first_key_size = 0

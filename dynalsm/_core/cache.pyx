@@ -17,6 +17,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from dynalsm._core.bits cimport atomic_swap, load_relaxed, store_relaxed, unlikely
+from dynalsm._core.debug cimport require, scribble
 from dynalsm._core.pages cimport pages_give, pages_take
 from dynalsm._core.sync cimport (
     atomic_add,
@@ -247,10 +248,12 @@ cdef Block* take_header(Cache* cache) noexcept nogil:
 
 
 cdef void block_ref(Block* block) noexcept nogil:
+    require(block.references != 0)
     atomic_add(&block.references, 1)
 
 
 cdef void block_unref(Block* block) noexcept nogil:
+    require(block.references != 0)
     if atomic_sub(&block.references, 1) == 0:
         end_block(block)
 
@@ -265,7 +268,9 @@ cdef void end_block(Block* block) noexcept nogil:
         return
     pthread_mutex_lock(&cache.pool_mutex)
     if block.slab != NULL:
+        scribble(block.data, block.size)
         gone = leave_slab(cache, block.slab, block.data)
+    scribble(&block.data, sizeof(block.data))
     block.next = cache.free_blocks
     cache.free_blocks = block
     pthread_mutex_unlock(&cache.pool_mutex)
@@ -281,6 +286,7 @@ cdef void slab_free(Cache* cache, Slab* slab) noexcept nogil:
     if slab.size == cache.slab_bytes:
         pthread_mutex_lock(&cache.pool_mutex)
         if cache.spare == NULL:
+            scribble(slab.memory, slab.size)
             cache.spare = slab
             slab = NULL
         pthread_mutex_unlock(&cache.pool_mutex)
@@ -339,6 +345,7 @@ cdef Slab* leave_slab(Cache* cache, Slab* slab, uint8_t* data) noexcept nogil:
 
     REQUIRES: pool_mutex."""
     (<Entry*>(data - sizeof(Entry))).block = NULL
+    require(slab.living != 0)
     slab.living -= 1
     if slab.living:
         return NULL
@@ -467,6 +474,7 @@ cdef void remove_locked(Shard* shard, uint64_t slot) noexcept nogil:
             shard.slots[hole] = shard.slots[slot]
             hole = slot
     shard.slots[hole].block = NULL
+    require(shard.count != 0)
     shard.count -= 1
 
 

@@ -6,6 +6,7 @@ from libc.string cimport memmove
 
 from dynalsm._core.cache cimport cache_reserve
 from dynalsm._core.coding cimport Slice, get_varint, put_u64_be, slice_of
+from dynalsm._core.debug cimport IS_DEBUG_BUILD, require
 from dynalsm._core.hashing cimport hash64
 from dynalsm._core.memtable cimport (
     Memtable,
@@ -152,6 +153,8 @@ cdef void snapshot_drop(EngineCore* core, uint64_t seqno) noexcept nogil:
     place = core.snapshot_count
     while place > 0:
         place -= 1
+        if IS_DEBUG_BUILD:
+            require(place > 0 or core.snapshots[0] == seqno)
         if core.snapshots[place] == seqno:
             memmove(
                 &core.snapshots[place], &core.snapshots[place + 1],
@@ -323,6 +326,8 @@ cdef int commit_locked(
     if status:
         core_poison(core, failure)       # in the log, but not wholly in memory
         return status
+    require(count != 0)
+    require(core.visible_seqno < first)
     core.last_seqno = first + count - 1
     core.counters.commits += 1
     core.counters.entries += count

@@ -32,7 +32,7 @@ cdef class Cursor(Handle):
     cdef bint with_values
     cdef bint fill_cache
     cdef bint is_cold                # a file read was needed lately: release the GIL at once
-    cdef bint is_busy                # a thread is inside fetch without the GIL
+    cdef uint64_t user               # atomic: the thread that is in a method; 0: none
     cdef bytes lower
     cdef bytes upper
     cdef Scan scan                   # over partition `part`, while has_scan
@@ -60,7 +60,10 @@ cdef class Cursor(Handle):
     # Let go of the snapshot and the files.
     cdef void release(self) noexcept
 
-    cdef int check_idle(self) except -1
+    # Each method is between these two. Raises StorageError when another one is under way.
+    cdef int enter(self) except -1
+    cdef void leave(self) noexcept
+    cdef void rest(self) noexcept
     cdef int move(self, Edge edge, bytes key) except -1
     cdef object take(self, bint forward)
     cdef object build(self, const Place* place)

@@ -6,8 +6,8 @@
 #
 # The GIL is kept while a short run comes from memory; once a block had to be read from a file, and
 # for long runs, it is released around the whole run.
-# Thread safety: a cursor is used by one thread at a time (a second one is refused); cursors are
-# independent of each other.
+# Thread safety: a cursor is used by one thread at a time: whoever is in a method has put himself
+# into `user`, and a second one is refused. Cursors are independent of each other.
 # Invariants: (1) the snapshot seqno is registered with the engine while the cursor is open;
 #             (2) the gap is before buffer[next] (forward) or behind it (backward); with an empty
 #                 rest of the buffer it is described by `edge` and `edge_key`.
@@ -25,6 +25,7 @@ from dynalsm import errors
 from dynalsm._core.chain cimport Handle
 from dynalsm._core.coding cimport Slice, slice_equal, slice_of
 from dynalsm._core.commit cimport snapshot_drop, snapshot_hold, snapshot_take
+from dynalsm._core.debug cimport scribble
 from dynalsm._core.engine cimport Engine, Snapshot, Tree
 from dynalsm._core.merge cimport (
     Scan,
@@ -39,7 +40,15 @@ from dynalsm._core.merge cimport (
     scan_seek_back,
 )
 from dynalsm._core.partition cimport Partition, partition_scan, set_route
-from dynalsm._core.sync cimport pthread_mutex_lock, pthread_mutex_unlock
+from dynalsm._core.sync cimport (
+    atomic_load,
+    atomic_store,
+    claim,
+    pthread_mutex_lock,
+    pthread_mutex_unlock,
+    sleep_ns,
+    this_thread,
+)
 from dynalsm._core.status cimport (
     END,
     NO_MEMORY,
@@ -60,6 +69,7 @@ cdef enum:
     # Room of a first buffer: what a short range takes, so that it grows once or never.
     FIRST_PLACES = 32
     FIRST_BYTES = 8 * 1024
+    BUSY_NS = 50000          # how often close() of the engine looks whether a cursor is free
 
 
 @cython.final
@@ -75,17 +85,21 @@ cdef class Cursor(Handle):
             raise TypeError(f"lower is bytes or None, not {type(lower).__name__}")
         if upper is not None and not isinstance(upper, bytes):
             raise TypeError(f"upper is bytes or None, not {type(upper).__name__}")
-        self.close()
-        self.tree = tree
-        self.lower = lower
-        self.upper = upper
-        self.reverse = reverse
-        self.with_keys = keys
-        self.with_values = values
-        self.fill_cache = fill_cache
-        self.edge = EDGE_END if reverse else EDGE_START
-        self.run = FIRST_RUN
-        hold(self, snapshot)
+        self.enter()
+        try:
+            self.rest()
+            self.tree = tree
+            self.lower = lower
+            self.upper = upper
+            self.reverse = reverse
+            self.with_keys = keys
+            self.with_values = values
+            self.fill_cache = fill_cache
+            self.edge = EDGE_END if reverse else EDGE_START
+            self.run = FIRST_RUN
+            hold(self, snapshot)
+        finally:
+            self.leave()
 
     def __dealloc__(self):
         self.release()
@@ -97,19 +111,49 @@ cdef class Cursor(Handle):
         if self.has_scan:
             scan_close(&self.scan)
             self.has_scan = False
-        if self.is_open:
-            self.take_off()
+        if self.take_off():
             snapshot_drop(self.engine.core, self.seqno)
             pthread_mutex_lock(&self.engine.core.snapshot_mutex)
             self.parts.walkers -= 1
             pthread_mutex_unlock(&self.engine.core.snapshot_mutex)
 
-    def close(self):
-        """Let go of the snapshot and the files. Idempotent."""
-        self.check_idle()
+    cdef void rest(self) noexcept:
+        """Closed, and nothing buffered."""
         self.release()
         self.place_count = 0
         self.next_place = 0
+
+    def close(self):
+        """Let go of the snapshot and the files. Idempotent."""
+        self.enter()
+        self.rest()
+        self.leave()
+
+    cdef int end(self) except -1:
+        cdef bint is_mine = False
+        while not claim(&self.user):
+            # Further up the stack of this very thread, where a finalizer came between: it builds
+            # an entry from the buffer, which stays, and finds the cursor closed afterwards.
+            is_mine = atomic_load(&self.user) == this_thread()
+            if is_mine:
+                break
+            with nogil:
+                sleep_ns(BUSY_NS)
+        self.rest()
+        if not is_mine:
+            self.leave()
+        return 0
+
+    cdef int enter(self) except -1:
+        if not claim(&self.user):
+            raise errors.StorageError(
+                "another thread is using the cursor: give each thread one of its own",
+                path=None if self.engine is None else self.engine.path,
+            )
+        return 0
+
+    cdef void leave(self) noexcept:
+        atomic_store(&self.user, 0)
 
     @property
     def closed(self):
@@ -147,30 +191,35 @@ cdef class Cursor(Handle):
         cdef bint forward = not self.reverse
         cdef size_t used = 0
         cdef Place* place
-        self.check_idle()
-        while <Py_ssize_t>len(chunk) < limit_items:
-            if self.next_place >= self.place_count or self.buffer_forward != forward:
-                if not self.fetch(forward, limit_items - len(chunk)):
+        self.enter()
+        try:
+            while <Py_ssize_t>len(chunk) < limit_items:
+                if self.next_place >= self.place_count or self.buffer_forward != forward:
+                    if not self.fetch(forward, limit_items - len(chunk)):
+                        break
+                place = &self.places[self.next_place]
+                used += place.key_size + place.value_size
+                self.next_place += 1
+                chunk.append(self.build(place))
+                if limit_bytes > 0 and <Py_ssize_t>used >= limit_bytes:
                     break
-            place = &self.places[self.next_place]
-            used += place.key_size + place.value_size
-            chunk.append(self.build(place))
-            self.next_place += 1
-            if limit_bytes > 0 and <Py_ssize_t>used >= limit_bytes:
-                break
+        finally:
+            self.leave()
         return chunk
 
     cdef bint step(self, size_t wanted, Slice* key, Slice* value) except -1:
         cdef Place* place
-        if self.is_busy:
-            self.check_idle()
-        if self.next_place >= self.place_count or self.buffer_forward == self.reverse:
-            if not self.fetch(not self.reverse, wanted):
-                return False
-        place = &self.places[self.next_place]
-        key[0] = slice_of(self.buffer.data + place.key_offset, place.key_size)
-        value[0] = slice_of(key.data + place.key_size, place.value_size)
-        self.next_place += 1
+        self.enter()
+        try:
+            if self.next_place >= self.place_count or self.buffer_forward == self.reverse:
+                if not self.fetch(not self.reverse, wanted):
+                    return False
+            place = &self.places[self.next_place]
+            key[0] = slice_of(self.buffer.data + place.key_offset, place.key_size)
+            value[0] = slice_of(key.data + place.key_size, place.value_size)
+            self.next_place += 1
+        finally:
+            self.leave()
         return True
 
     # --------------------------------------------------------------------------- where it stands
@@ -196,33 +245,38 @@ cdef class Cursor(Handle):
         self.move(EDGE_END, b"")
 
     cdef int move(self, Edge edge, bytes key) except -1:
-        if not self.is_open:
-            raise errors.ClosedError("the cursor is closed", path=self.engine.path)
-        self.check_idle()
-        self.edge = edge
-        if copy_bytes(&self.edge_key, slice_of(PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key))):
-            raise MemoryError()
-        self.place_count = 0
-        self.next_place = 0
-        self.is_placed = False
-        self.is_spent = False
-        self.run = FIRST_RUN
+        self.enter()
+        try:
+            if not self.is_open:
+                raise errors.ClosedError("the cursor is closed", path=self.engine.path)
+            self.edge = edge
+            if copy_bytes(&self.edge_key, slice_of(PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key))):
+                raise MemoryError()
+            self.place_count = 0
+            self.next_place = 0
+            self.is_placed = False
+            self.is_spent = False
+            self.run = FIRST_RUN
+        finally:
+            self.leave()
         return 0
 
     # --------------------------------------------------------------------------------- the buffer
 
     cdef object take(self, bint forward):
-        cdef object entry
-        if self.is_busy:
-            self.check_idle()
-        if self.next_place >= self.place_count or self.buffer_forward != forward:
-            if not self.fetch(forward, self.run):
-                return None
-            if self.run < LAST_RUN:
-                self.run *= 2
-        entry = self.build(&self.places[self.next_place])
-        self.next_place += 1
-        return entry
+        cdef Place* place
+        self.enter()
+        try:
+            if self.next_place >= self.place_count or self.buffer_forward != forward:
+                if not self.fetch(forward, self.run):
+                    return None
+                if self.run < LAST_RUN:
+                    self.run *= 2
+            place = &self.places[self.next_place]
+            self.next_place += 1
+            return self.build(place)
+        finally:
+            self.leave()
 
     cdef object build(self, const Place* place):
         cdef const char* data = <const char*>self.buffer.data + place.key_offset
@@ -240,15 +294,6 @@ cdef class Cursor(Handle):
         Py_INCREF(value)
         PyTuple_SET_ITEM(pair, 1, value)
         return pair
-
-    cdef int check_idle(self) except -1:
-        """Refuse a second thread while the first one reads a file without the GIL."""
-        if self.is_busy:
-            raise errors.StorageError(
-                "another thread is using the cursor: give each thread one of its own",
-                path=self.engine.path,
-            )
-        return 0
 
     cdef int note_edge(self) except -1:
         """Describe the gap by the last entry handed out, before the buffer is dropped."""
@@ -277,6 +322,7 @@ cdef class Cursor(Handle):
             self.is_placed = False       # the scan stands at the buffer's far end
         self.place_count = 0
         self.next_place = 0
+        scribble(self.buffer.data, self.buffer.capacity)
         self.buffer.size = 0
         self.buffer_forward = forward
         self.is_spent = False
@@ -295,10 +341,8 @@ cdef class Cursor(Handle):
                 if self.place_count:     # a part came from memory: hand that out first
                     self.tree.check_alive()
                     return True
-                self.is_busy = True      # without the GIL: see check_idle
                 with nogil:
                     status = self.fill(forward, wanted, True, &failure)
-                self.is_busy = False
             if status != OK and status != END:
                 self.is_placed = False
                 raise_failure(&failure)
@@ -477,6 +521,9 @@ cdef int hold(Cursor cursor, Snapshot snapshot) except -1:
             cursor.seqno = snapshot.seqno
             if snapshot_hold(engine.core, cursor.seqno):
                 raise MemoryError()
+            if not snapshot.is_open:     # closed just before: nobody held it for a moment
+                snapshot_drop(engine.core, cursor.seqno)
+                snapshot.check(engine)
         else:
             cursor.seqno = snapshot_take(engine.core)
             if cursor.seqno == <uint64_t>-1:

@@ -34,6 +34,7 @@ from dynalsm._core.commit cimport (
     snapshot_take,
 )
 from dynalsm._core.compress cimport CODEC_NONE, CODEC_ZSTD
+from dynalsm._core.debug cimport scribble
 from dynalsm._core.durability cimport pass_on, wait_durable, wait_durable_in_chain
 from dynalsm._core.hashing cimport hash64
 from dynalsm._core.memtable cimport memtable_share_before
@@ -68,6 +69,7 @@ from dynalsm._core.status cimport (
 )
 from dynalsm._core.sync cimport (
     atomic_add,
+    atomic_exchange,
     atomic_load,
     atomic_store,
     atomic_sub,
@@ -287,9 +289,9 @@ cdef class Engine:
         Raises StorageError when something could not be written; everything is let go all the same,
         and the next open finds what is durable."""
         with self.admin:
-            if atomic_load(&self.closing):
+            # Before `users` is looked at, as a call adds itself before it looks at `closing`.
+            if atomic_exchange(&self.closing, 1):
                 return
-            atomic_store(&self.closing, 1)
         if self.forks != process_forks:
             return
         atomic_store(&self.stop, 1)
@@ -951,6 +953,10 @@ cdef class Tree:
                 if status == OK:
                     hit_release(&hit)
                 self.check_alive()
+            if snapshot is not None and not snapshot.is_open:    # closed by another thread just now
+                if status == OK:
+                    hit_release(&hit)
+                snapshot.check(self.engine)
             if status == OK:
                 try:
                     return PyBytes_FromStringAndSize(
@@ -1034,6 +1040,7 @@ cdef class Tree:
                     hit_release(&hits[index])
                 index += 1
         self.check_alive()
+        snapshot.check(self.engine)      # another thread may have closed it meanwhile
         return 0
 
     def put(self, bytes key not None, bytes value not None, sync=None):
@@ -1238,6 +1245,7 @@ cdef class Batch:
 
     def clear(self):
         """Forget all entries."""
+        scribble(self.payload, self.capacity)
         self.size = 0
         self.count = 0
         self.stamp_count = 0
@@ -1337,8 +1345,7 @@ cdef class Snapshot(Handle):
 
     def close(self):
         """Let old versions go. Idempotent."""
-        if self.is_open:
-            self.take_off()
+        if self.take_off():
             snapshot_drop(self.engine.core, self.seqno)
 
     def __enter__(self):
@@ -1348,6 +1355,5 @@ cdef class Snapshot(Handle):
         self.close()
 
     def __dealloc__(self):
-        if self.is_open:
-            self.take_off()
+        if self.take_off():
             snapshot_drop(self.engine.core, self.seqno)

@@ -4,6 +4,7 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memmove
 
 from dynalsm._core.coding cimport Slice, key_prefix, slice_compare, slice_of
+from dynalsm._core.debug cimport IS_DEBUG_BUILD, require, scribble
 from dynalsm._core.pages cimport pages_give, pages_take
 from dynalsm._core.source cimport Source, SourceOps
 from dynalsm._core.status cimport END, NO_MEMORY, OK, Failure
@@ -37,6 +38,7 @@ cdef inline Chunk* new_chunk(Memtable* table, size_t size) noexcept nogil:
     size += sizeof(Chunk)
     chunk = <Chunk*>(pages_take(size) if size >= PAGES_BYTES else malloc(size))
     if chunk != NULL:
+        scribble(chunk, size)
         chunk.size = size
         chunk.next = <Chunk*>table.chunks
         table.chunks = chunk
@@ -136,6 +138,7 @@ cdef void free_everything(Memtable* table) noexcept nogil:
 
 
 cdef void memtable_ref(Memtable* table) noexcept nogil:
+    require(table.references != 0)
     atomic_add(&table.references, 1)
 
 
@@ -230,6 +233,8 @@ cdef void node_insert(Node* node, int place, Entry* entry, Node* child) noexcept
     """REQUIRES: room for one. `child` goes to the right of the separator (inner nodes)."""
     cdef int after = node.count - place
     cdef Node** kids
+    require(node.count < NODE_ENTRIES)
+    require(after >= 0)
     memmove(&node.entry[place + 1], &node.entry[place], after * sizeof(Entry*))
     memmove(&node.prefix[place + 1], &node.prefix[place], after * sizeof(uint64_t))
     node.entry[place] = entry
@@ -247,6 +252,18 @@ cdef void node_insert(Node* node, int place, Entry* entry, Node* child) noexcept
         refresh_prefixes(node)
     else:
         node.prefix[place] = key_prefix(entry_key(entry), node.skip)
+    if IS_DEBUG_BUILD:
+        require(in_order(node, place - 1))
+        require(in_order(node, place))
+
+
+cdef inline bint in_order(const Node* node, int place) noexcept nogil:
+    """Whether the entry at that place lies before the next one, if there are both."""
+    cdef const Entry* entry
+    if place < 0 or place + 1 >= node.count:
+        return True
+    entry = node.entry[place + 1]
+    return entry_order(node.entry[place], entry_key(entry), entry.tag) < 0
 
 
 cdef Node* split_leaf(Memtable* table, Node* leaf, int keep) noexcept nogil:

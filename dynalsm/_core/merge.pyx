@@ -4,6 +4,7 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
 from dynalsm._core.coding cimport Slice, key_prefix, slice_compare, slice_equal, slice_of
+from dynalsm._core.debug cimport scribble
 from dynalsm._core.memtable cimport RangeList, range_list_covering, range_list_free
 from dynalsm._core.source cimport KIND_DELETE, KIND_SEEK, Source, SourceOps
 from dynalsm._core.status cimport END, NO_MEMORY, OK, Failure, fail
@@ -259,6 +260,7 @@ cdef int copy_bytes(Copy* copy, Slice bytes) noexcept nogil:
             return NO_MEMORY
         copy.data = data
         copy.capacity = capacity
+    scribble(copy.data + bytes.size, copy.capacity - bytes.size)
     memcpy(copy.data, bytes.data, bytes.size)
     copy.size = bytes.size
     return OK

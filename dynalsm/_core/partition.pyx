@@ -4,6 +4,7 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from dynalsm._core.coding cimport Slice, bswap64, slice_of
+from dynalsm._core.debug cimport require
 from dynalsm._core.memtable cimport (
     Entry,
     Memtable,
@@ -359,6 +360,7 @@ cdef bint partition_seal(Partition* partition) noexcept nogil:
     if partition.active != NULL and (
         partition.active.entries or partition.active.ranges.count
     ):
+        require(partition.sealed_count < MAX_SEALED)
         partition.sealed[partition.sealed_count] = partition.active
         partition.sealed_count += 1
         partition.active = NULL

@@ -36,6 +36,7 @@ from dynalsm._core.block cimport (
 from dynalsm._core.cache cimport Block, block_unref, cache_has_room
 from dynalsm._core.coding cimport Slice
 from dynalsm._core.compress cimport CODEC_NONE
+from dynalsm._core.debug cimport scribble
 from dynalsm._core.source cimport SourceOps
 from dynalsm._core.sstable_file cimport (
     IN_PARTS,
@@ -102,6 +103,7 @@ cdef inline void release_slot(Slot* slot) noexcept nogil:
     if slot.pin != NULL:
         block_unref(slot.pin)
         slot.pin = NULL
+    scribble(slot.unpacked, slot.unpacked_capacity)
 
 
 cdef int grow(uint8_t** buffer, size_t* capacity, size_t wanted) noexcept nogil:

@@ -35,9 +35,17 @@ cdef extern from *:
     static inline void dynalsm_store(uint64_t* p, uint64_t v)
     { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
     static inline uint64_t dynalsm_add(uint64_t* p, uint64_t v)
-    { return __atomic_add_fetch(p, v, __ATOMIC_ACQ_REL); }
+    { return __atomic_add_fetch(p, v, __ATOMIC_SEQ_CST); }
     static inline uint64_t dynalsm_sub(uint64_t* p, uint64_t v)
-    { return __atomic_sub_fetch(p, v, __ATOMIC_ACQ_REL); }
+    { return __atomic_sub_fetch(p, v, __ATOMIC_SEQ_CST); }
+    static inline uint64_t dynalsm_exchange(uint64_t* p, uint64_t v)
+    { return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST); }
+    static inline int dynalsm_claim(uint64_t* p)
+    {
+        uint64_t nobody = 0;
+        return __atomic_compare_exchange_n(p, &nobody, (uint64_t)(uintptr_t)pthread_self(), 0,
+                                           __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+    }
     static inline uint64_t dynalsm_this_thread(void)
     { return (uint64_t)(uintptr_t)pthread_self(); }
     static inline uint64_t dynalsm_now_ns(void)
@@ -66,6 +74,12 @@ cdef extern from *:
     void atomic_store "dynalsm_store"(uint64_t* place, uint64_t value) noexcept nogil
     uint64_t atomic_add "dynalsm_add"(uint64_t* place, uint64_t value) noexcept nogil
     uint64_t atomic_sub "dynalsm_sub"(uint64_t* place, uint64_t value) noexcept nogil
+    # Returns: what was there. With it and the three above, who stores and then loads sees what
+    # another thread stored before it loaded: one of the two at least sees the other.
+    uint64_t atomic_exchange "dynalsm_exchange"(uint64_t* place, uint64_t value) noexcept nogil
+    # An object that one thread at a time may use: put this thread into `user`, unless one is there
+    # (this one, too). Returns: whether it was free. atomic_store(user, 0) gives it back.
+    bint claim "dynalsm_claim"(uint64_t* user) noexcept nogil
     uint64_t now_ns "dynalsm_now_ns"() noexcept nogil
     uint64_t this_thread "dynalsm_this_thread"() noexcept nogil
     int wait_for "dynalsm_wait_for"(

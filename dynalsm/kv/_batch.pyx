@@ -6,6 +6,7 @@
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.stdint cimport uint64_t
 from libc.string cimport memcpy
 
 from dynalsm.kv._iterator import key_range
@@ -13,6 +14,7 @@ from dynalsm.kv.exceptions import ClosedError
 
 from dynalsm._core.engine cimport Batch, Engine, Tree
 from dynalsm._core.source cimport KIND_DELETE, KIND_PUT
+from dynalsm._core.sync cimport atomic_load, atomic_store, claim
 from dynalsm.kv._iterator cimport as_bytes
 
 
@@ -30,7 +32,7 @@ cdef class WriteBatch:
     cdef bytes prefix
     cdef bint transaction
     cdef object sync
-    cdef bint is_busy                # being written (the GIL may be released)
+    cdef uint64_t user               # atomic: the thread that is in a method; 0: none
 
     def __init__(self, owner, Tree tree not None, bytes prefix, bint transaction, sync):
         self.owner = owner
@@ -40,14 +42,19 @@ cdef class WriteBatch:
         self.transaction = transaction
         self.sync = sync
         self.batch = self.engine.batch()
-        self.check()
+        self.enter()
+        self.leave()
 
-    cdef int check(self) except -1:
-        if self.engine.closing:
-            raise ClosedError("the database is closed", path=self.engine.path)
-        if self.is_busy:
+    cdef int enter(self) except -1:
+        if not claim(&self.user):
             raise RuntimeError("the batch is in use by another thread")
+        if atomic_load(&self.engine.closing):
+            self.leave()
+            raise ClosedError("the database is closed", path=self.engine.path)
         return 0
+
+    cdef void leave(self) noexcept:
+        atomic_store(&self.user, 0)
 
     cdef int add(self, int kind, key, value, keyspace) except -1:
         cdef Tree tree = self.tree
@@ -59,16 +66,17 @@ cdef class WriteBatch:
         if prefix is not None:
             name = prefix + name
         if kind == KIND_DELETE:
-            self.check()
+            data = b""
+        else:
+            data = <bytes>value if type(value) is bytes else as_bytes(value)
+        self.enter()
+        try:
             return self.batch.add(
-                kind, tree, PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name), NULL, 0
+                kind, tree, PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name),
+                PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data)
             )
-        data = <bytes>value if type(value) is bytes else as_bytes(value)
-        self.check()
-        return self.batch.add(
-            kind, tree, PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name),
-            PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data)
-        )
+        finally:
+            self.leave()
 
     def put(self, key not None, value not None, *, keyspace=None):
         """Add a put, to another keyspace (or prefixed database) of the database if one is named."""
@@ -88,39 +96,55 @@ cdef class WriteBatch:
         if keyspace is not None:
             tree, db_prefix = keyspace.place()
         lower, upper = key_range(start, stop, include_start, include_stop, prefix, db_prefix)
-        self.check()
-        self.batch.delete_range(tree, lower, upper)
+        self.enter()
+        try:
+            self.batch.delete_range(tree, lower, upper)
+        finally:
+            self.leave()
 
     def clear(self):
         """Forget all writes in the batch."""
-        self.check()
+        self.enter()
         self.batch.clear()
+        self.leave()
 
     def write(self):
         """Apply the batch. It keeps its writes: writing again applies them again."""
-        self.check()
-        self.is_busy = True
+        self.enter()
         try:
             self.engine.write(self.batch, sync=self.sync)
         finally:
-            self.is_busy = False
+            self.leave()
 
     def append(self, WriteBatch source not None):
         """Add everything another batch of the same database holds."""
-        cdef size_t size = source.batch.size
-        self.check()
         if source.engine is not self.engine:
             raise ValueError("the batches belong to different databases")
-        if size == 0:
-            return
-        self.batch.grow(size)
-        memcpy(self.batch.payload + self.batch.size, source.batch.payload, size)
-        self.batch.size += size
-        self.batch.count += source.batch.count
+        self.enter()
+        try:
+            if source is not self:
+                source.enter()
+            try:
+                self.take_over(source.batch)
+            finally:
+                if source is not self:
+                    source.leave()
+        finally:
+            self.leave()
+
+    cdef int take_over(self, Batch source) except -1:
+        cdef size_t size = source.size
+        if size:
+            self.batch.grow(size)
+            memcpy(self.batch.payload + self.batch.size, source.payload, size)
+            self.batch.size += size
+            self.batch.count += source.count
+        return 0
 
     def approximate_size(self):
         """Bytes of the batch."""
-        self.check()
+        self.enter()
+        self.leave()
         return self.batch.size
 
     def __len__(self):
@@ -131,13 +155,17 @@ cdef class WriteBatch:
         return True
 
     def __enter__(self):
-        self.check()
+        self.enter()
+        self.leave()
         return self
 
     def __exit__(self, kind, error, traceback):
-        self.check()
         if self.transaction and kind is not None:
-            self.batch.clear()
+            self.clear()
             return
-        self.write()
-        self.batch.clear()
+        self.enter()
+        try:
+            self.engine.write(self.batch, sync=self.sync)
+            self.batch.clear()
+        finally:
+            self.leave()

@@ -9,7 +9,10 @@ cimport cython
 
 from dynalsm.kv.exceptions import ClosedError, IteratorInvalidError
 
+from libc.stdint cimport uint64_t
+
 from dynalsm._core.engine cimport Tree
+from dynalsm._core.sync cimport atomic_store, claim
 
 
 cdef bytes as_bytes(object value):
@@ -75,7 +78,7 @@ cdef class Iterator:
     cdef Py_ssize_t skip             # bytes to cut off each key
     cdef bint with_keys
     cdef bint with_values
-    cdef bint is_busy                # a call is under way (it may have released the GIL)
+    cdef uint64_t user               # atomic: the thread whose call is under way; 0: none
     cdef object __weakref__
 
     def __init__(
@@ -102,9 +105,8 @@ cdef class Iterator:
         self.behind = self.cursor.next_entry if reverse else self.cursor.prev_entry
 
     cdef int enter(self) except -1:
-        if self.is_busy:
+        if not claim(&self.user):
             raise RuntimeError("the iterator is in use by another thread")
-        self.is_busy = True
         return 0
 
     cdef inline object shape(self, object entry):
@@ -123,7 +125,7 @@ cdef class Iterator:
         try:
             entry = move()
         finally:
-            self.is_busy = False
+            atomic_store(&self.user, 0)
         if entry is None:
             raise StopIteration
         return self.shape(entry)
@@ -152,7 +154,7 @@ cdef class Iterator:
         try:
             chunk = self.cursor.next_chunk(size)
         finally:
-            self.is_busy = False
+            atomic_store(&self.user, 0)
         if self.skip or not (self.with_keys or self.with_values):
             for index in range(len(chunk)):
                 chunk[index] = self.shape(chunk[index])
@@ -179,7 +181,7 @@ cdef class Iterator:
             else:
                 self.cursor.seek_before(key)
         finally:
-            self.is_busy = False
+            atomic_store(&self.user, 0)
 
     def seek_to_start(self):
         """Before the lowest key of the range (also when the iterator is reverse)."""
@@ -187,7 +189,7 @@ cdef class Iterator:
         try:
             self.cursor.seek_start()
         finally:
-            self.is_busy = False
+            atomic_store(&self.user, 0)
 
     def seek_to_stop(self):
         """Behind the highest key of the range (also when the iterator is reverse)."""
@@ -195,7 +197,7 @@ cdef class Iterator:
         try:
             self.cursor.seek_end()
         finally:
-            self.is_busy = False
+            atomic_store(&self.user, 0)
 
     def close(self):
         """Let go of what the iterator holds; using it afterwards raises RuntimeError."""
@@ -203,7 +205,7 @@ cdef class Iterator:
         try:
             self.cursor.close()
         finally:
-            self.is_busy = False
+            atomic_store(&self.user, 0)
 
     def __enter__(self):
         return self
@@ -224,7 +226,7 @@ cdef class RawIterator:
     cdef object cursor
     cdef object entry                # (key, value) it stands on; None: invalid
     cdef bint is_behind              # the cursor's gap is behind the entry (else before it)
-    cdef bint is_busy
+    cdef uint64_t user               # atomic: as in Iterator
     cdef object __weakref__
 
     def __init__(self, owner, Tree tree not None, bint fill_cache, snapshot):
@@ -233,25 +235,26 @@ cdef class RawIterator:
         self.cursor = tree.cursor(None, None, snapshot=snapshot, fill_cache=fill_cache)
 
     cdef int enter(self) except -1:
-        if self.is_busy:
+        if not claim(&self.user):
             raise RuntimeError("the iterator is in use by another thread")
         if self.cursor.closed:
+            atomic_store(&self.user, 0)
             raise ClosedError("the iterator or its database is closed")
-        self.is_busy = True
         return 0
 
     cdef tuple current(self):
-        if self.cursor.closed:
-            raise ClosedError("the iterator or its database is closed")
+        """What it stands on. REQUIRES: entered."""
         if self.entry is None:
             raise IteratorInvalidError()
         return <tuple>self.entry
 
     def valid(self):
         """Whether it stands on an entry."""
-        if self.cursor.closed:
-            raise ClosedError("the iterator or its database is closed")
-        return self.entry is not None
+        self.enter()
+        try:
+            return self.entry is not None
+        finally:
+            atomic_store(&self.user, 0)
 
     def seek_to_first(self):
         """To the first entry."""
@@ -261,7 +264,7 @@ cdef class RawIterator:
             self.entry = self.cursor.next_entry()
             self.is_behind = True
         finally:
-            self.is_busy = False
+            atomic_store(&self.user, 0)
 
     def seek_to_last(self):
         """To the last entry."""
@@ -271,7 +274,7 @@ cdef class RawIterator:
             self.entry = self.cursor.prev_entry()
             self.is_behind = False
         finally:
-            self.is_busy = False
+            atomic_store(&self.user, 0)
 
     def seek(self, target not None):
         """To the first entry whose key is >= `target`."""
@@ -282,50 +285,57 @@ cdef class RawIterator:
             self.entry = self.cursor.next_entry()
             self.is_behind = True
         finally:
-            self.is_busy = False
+            atomic_store(&self.user, 0)
 
     def next(self):
         """To the next entry. Raises IteratorInvalidError when it stands on none."""
-        self.current()
         self.enter()
         try:
+            self.current()
             if not self.is_behind:
                 self.cursor.next_entry()
                 self.is_behind = True
             self.entry = self.cursor.next_entry()
         finally:
-            self.is_busy = False
+            atomic_store(&self.user, 0)
 
     def prev(self):
         """To the previous entry. Raises IteratorInvalidError when it stands on none."""
-        self.current()
         self.enter()
         try:
+            self.current()
             if self.is_behind:
                 self.cursor.prev_entry()
                 self.is_behind = False
             self.entry = self.cursor.prev_entry()
         finally:
-            self.is_busy = False
+            atomic_store(&self.user, 0)
 
     def key(self):
         """The key it stands on. Raises IteratorInvalidError."""
-        return self.current()[0]
+        return self.item()[0]
 
     def value(self):
         """The value it stands on. Raises IteratorInvalidError."""
-        return self.current()[1]
+        return self.item()[1]
 
     def item(self):
         """The (key, value) it stands on. Raises IteratorInvalidError."""
-        return self.current()
+        self.enter()
+        try:
+            return self.current()
+        finally:
+            atomic_store(&self.user, 0)
 
     def close(self):
         """Let go of what the iterator holds; using it afterwards raises RuntimeError."""
-        if self.is_busy:
+        if not claim(&self.user):
             raise RuntimeError("the iterator is in use by another thread")
-        self.entry = None
-        self.cursor.close()
+        try:
+            self.entry = None
+            self.cursor.close()
+        finally:
+            atomic_store(&self.user, 0)
 
     def __enter__(self):
         return self

@@ -11,7 +11,7 @@ above the snapshot that the counters start from.
 Thread safety: every method may be called from any thread. Nothing waits for the GIL under _mutex.
 """
 
-from cython cimport final
+from cython cimport critical_section, final
 from libc.stdint cimport int64_t, uint64_t
 
 from dynalsm._core.sync cimport (
@@ -79,14 +79,16 @@ cdef class Statistics:
         self._items += items
         self._bytes += size_bytes
         pthread_mutex_unlock(&self._mutex)
-        self._shown = None
-        self.is_exact = True
+        with critical_section(self):     # nothing, where the GIL is held
+            self._shown = None
+            self.is_exact = True
 
     def stored(self):
         """Return (items, bytes) to be kept in the catalog."""
         cdef int64_t items
         cdef int64_t size_bytes
-        shown = self._shown
+        with critical_section(self):
+            shown = self._shown
         if shown is not None:
             return shown
         pthread_mutex_lock(&self._mutex)

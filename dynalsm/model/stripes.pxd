@@ -25,7 +25,7 @@ cdef struct StripeSet:
 
 cdef class Stripes:
     cdef PyThread_type_lock _locks[STRIPES]  # owned
-    # Written under the stripe's lock, read without.
+    # Written under the stripe's lock, read without: atomic.
     cdef uint64_t _last_seqnos[STRIPES]
 
     # Wait for a stripe's lock, with the GIL released when it is taken. Raises: KeyboardInterrupt.
@@ -40,7 +40,8 @@ cdef class Stripes:
     cdef int take_all(self, const StripeSet* stripes, double timeout_seconds) except -1
     cdef void release_all(self, const StripeSet* stripes) noexcept
 
-    # Note the last commit to the items of stripes. REQUIRES: their locks.
+    # Note the last commit to the items of a stripe, or of several. REQUIRES: their locks.
+    cdef void note(self, int stripe, uint64_t seqno) noexcept
     cdef void note_all(self, const StripeSet* stripes, uint64_t seqno) noexcept
 
     # A number that covers every visible commit to the items of a stripe; PENDING if not known.

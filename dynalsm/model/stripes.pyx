@@ -18,6 +18,8 @@ from cpython.exc cimport PyErr_CheckSignals
 from cython cimport final
 from libc.stdint cimport uint64_t
 
+from dynalsm._core.sync cimport atomic_load, atomic_store
+
 cdef extern from "pythread.h":
     ctypedef enum PyLockStatus:
         PY_LOCK_FAILURE
@@ -115,17 +117,20 @@ cdef class Stripes:
                 PyThread_release_lock(self._locks[word * 64 + lowest_bit(rest)])
                 rest &= rest - 1
 
+    cdef void note(self, int stripe, uint64_t seqno) noexcept:
+        atomic_store(&self._last_seqnos[stripe], seqno)
+
     cdef void note_all(self, const StripeSet* stripes, uint64_t seqno) noexcept:
         cdef uint64_t rest
         cdef int word
         for word in range(STRIPE_WORDS):
             rest = stripes.words[word]
             while rest:
-                self._last_seqnos[word * 64 + lowest_bit(rest)] = seqno
+                self.note(word * 64 + lowest_bit(rest), seqno)
                 rest &= rest - 1
 
     cdef uint64_t last_seqno(self, int stripe) noexcept:
-        return self._last_seqnos[stripe]
+        return atomic_load(&self._last_seqnos[stripe])
 
     cdef uint64_t last_seqno_of_all(self, const StripeSet* stripes) noexcept:
         cdef uint64_t newest = 0
@@ -134,7 +139,7 @@ cdef class Stripes:
         for word in range(STRIPE_WORDS):
             rest = stripes.words[word]
             while rest:
-                newest = max(newest, self._last_seqnos[word * 64 + lowest_bit(rest)])
+                newest = max(newest, self.last_seqno(word * 64 + lowest_bit(rest)))
                 rest &= rest - 1
         return newest
 

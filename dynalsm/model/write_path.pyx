@@ -16,7 +16,7 @@ runs only with the newest handle of its table; (3) what the old image holds alre
 again.
 """
 
-from cython cimport final
+from cython cimport critical_section, final
 from libc.stdint cimport uint64_t
 
 from dynalsm._core.engine cimport Batch, Tree
@@ -89,9 +89,9 @@ cdef class WritePath:
             self.check_collection(write)
             batch = self.take_batch()
             write.stage(batch, None if handle.changelog is None else self._clock())
-            stripes._last_seqnos[stripe] = PENDING
+            stripes.note(stripe, PENDING)
             seqno = batch_commit(self.engine, batch)
-            stripes._last_seqnos[stripe] = seqno
+            stripes.note(stripe, seqno)
         finally:
             stripes.release(stripe)
         self.give_batch(batch)
@@ -191,11 +191,11 @@ cdef class WritePath:
     # The batch of the last write serves the next one, so that its memory is not made anew.
 
     cdef object take_batch(self):
-        cdef Batch batch = self._spare
-        if batch is None:
-            return self.engine.batch()
-        self._spare = None
-        return batch
+        cdef Batch batch
+        with critical_section(self):     # nothing, where the GIL is held
+            batch = self._spare
+            self._spare = None
+        return self.engine.batch() if batch is None else batch
 
     cdef void give_batch(self, object batch) noexcept:
         """Take back a batch that was committed; one that was not may hold anything."""
@@ -206,7 +206,8 @@ cdef class WritePath:
                 used.size = 0
                 used.count = 0
                 used.stamp_count = 0
-                self._spare = used
+                with critical_section(self):
+                    self._spare = used
 
     # What readers and others need.
 

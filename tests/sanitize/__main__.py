@@ -3,7 +3,7 @@
 address    AddressSanitizer: every access beyond or after an allocation
 undefined  UndefinedBehaviorSanitizer: overflow, shifts, alignment, null where none may be
 thread     ThreadSanitizer: accesses of two threads that nothing orders
-debug      assertions, bounds checks, and freed memory scribbled over
+debug      assertions, bounds checks, and freed or reused buffers scribbled over
 valgrind   memcheck over the debug build: also reads of what was never written
 
 The tree is copied to a temporary directory and built there, so that the modules in place stay as

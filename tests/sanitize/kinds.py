@@ -93,7 +93,7 @@ KINDS = {
         tests=("tests/core", "tests/kv"),
         report_marks=("WARNING: ThreadSanitizer",),
     ),
-    # 0xDD over what is freed, other bytes than zeros in what is fresh.
+    # 0xDD over what is freed, other bytes than zeros in what is fresh: see debug.pxd.
     "debug": Kind(
         build={"DYNALSM_DEBUG": "1"}, environment={**PLAIN_MALLOC, "MALLOC_PERTURB_": "221"}
     ),
