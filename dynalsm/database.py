@@ -338,7 +338,8 @@ class Database:
 
     def spawn(self, name: str, run: Callable[[], None]) -> threading.Thread:
         """Start a background thread; it must end soon after `stopping` is set."""
-        thread = threading.Thread(target=run, name=f"dynalsm-{name}", daemon=True)
+        work = partial(_logging_failure, run, f"{name} of {self.path}", self.stopping)
+        thread = threading.Thread(target=work, name=f"dynalsm-{name}", daemon=True)
         with self._close_lock:
             if self._closed:
                 raise errors.ClosedError("the database is closed", path=self.path)
@@ -472,6 +473,15 @@ def _repeat(
         del database
 
 
+def _logging_failure(run: Callable[[], None], what: str, stopping: threading.Event) -> None:
+    """Run what a thread is for; whoever asks for its outcome meets the same failure again."""
+    try:
+        run()
+    except errors.StorageError as error:
+        if not stopping.is_set():
+            log.error("%s has stopped: %s", what, error)
+
+
 def _run_until(stopping: threading.Event, tasks: list[Callable[[], None]]) -> None:
     for task in tasks:
         if stopping.is_set():
@@ -480,6 +490,8 @@ def _run_until(stopping: threading.Event, tasks: list[Callable[[], None]]) -> No
             task()
         except errors.ClosedError:
             return  # between the look at `stopping` and the work
+        except errors.CorruptionError as error:
+            log.error("%s; its items are not counted", error)
 
 
 def open_path(

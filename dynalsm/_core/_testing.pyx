@@ -83,6 +83,7 @@ from dynalsm._core.sstable_writer cimport (
     table_writer_add,
     table_writer_bytes,
     table_writer_finish,
+    table_writer_name_tree,
     table_writer_open,
 )
 from dynalsm._core.status cimport (
@@ -389,11 +390,12 @@ cdef class SSTableWriter:
     """Writes an SSTable entry by entry; finish() returns what the manifest would keep."""
 
     cdef TableWriter* writer
+    cdef bytes tree_name                 # borrowed by the writer
 
     def __init__(
         self, str path, *, uint64_t file_id=1, uint64_t tree_id=7, uint32_t level=0,
         uint32_t block_bytes=4096, uint32_t restart_interval=16, uint32_t filter_bits=10,
-        int codec=0, int compression_level=1, keys=None,
+        int codec=0, int compression_level=1, keys=None, tree_name=None, bint tree_hashed=False,
     ):
         cdef TableOptions options
         cdef Failure failure
@@ -409,6 +411,9 @@ cdef class SSTableWriter:
         )
         if self.writer == NULL:
             raise_failure(&failure)
+        if tree_name is not None:
+            self.tree_name = tree_name.encode()
+            table_writer_name_tree(self.writer, slice_from(self.tree_name), tree_hashed)
 
     def add(self, bytes key, uint64_t tag, bytes value):
         cdef Failure failure

@@ -7,7 +7,7 @@ from libc.stdint cimport uint64_t
 from dynalsm._core.commit cimport EngineCore
 from dynalsm._core.memtable cimport RangeList
 from dynalsm._core.source cimport Source
-from dynalsm._core.sstable_writer cimport TableInfo, TableOptions
+from dynalsm._core.sstable_writer cimport TableInfo, TableOptions, TableWriter
 from dynalsm._core.status cimport Failure
 
 
@@ -15,6 +15,9 @@ cdef struct Job:
     EngineCore* core
     uint64_t tree_id
     uint64_t partition_id
+    char* tree_name              # owned, malloc'ed; NULL: the tree has gone meanwhile
+    size_t tree_name_size
+    bint tree_hashed
     int level                    # of the output
     TableOptions options
     uint64_t target_bytes        # an output is cut behind the key that reaches it
@@ -33,10 +36,13 @@ cdef struct Job:
     uint64_t bytes_written
 
 
+# Begins the job's next table. Returns: NULL on failure.
+cdef TableWriter* open_output(Job* job, Failure* failure) noexcept nogil
 # Walks `merged` (closed by the caller) and writes what snapshots may still see. On failure the
 # outputs written so far are removed and freed.
 cdef int run_job(Job* job, Source* merged, Failure* failure) noexcept nogil
-cdef void job_free(Job* job) noexcept nogil       # frees the outputs' keys and the array, not files
+# Frees what the job owns, not its files.
+cdef void job_free(Job* job) noexcept nogil
 cdef void job_remove_files(Job* job) noexcept nogil
 cdef void table_path(
     const EngineCore* core, uint64_t tree_id, uint64_t partition_id, uint64_t file_id,

@@ -21,6 +21,7 @@ from dynalsm._core.sstable_writer cimport (
     table_writer_add,
     table_writer_bytes,
     table_writer_finish,
+    table_writer_name_tree,
     table_writer_open,
 )
 from dynalsm._core.status cimport CLOSED, END, NO_MEMORY, OK, fail
@@ -80,8 +81,14 @@ cdef int close_output(Job* job, TableWriter* writer, Failure* failure) noexcept 
 cdef TableWriter* open_output(Job* job, Failure* failure) noexcept nogil:
     cdef char path[1200]
     cdef uint64_t file_id = atomic_add(&job.core.next_file, 1) - 1
+    cdef TableWriter* writer
+    cdef Slice name
     table_path(job.core, job.tree_id, job.partition_id, file_id, path, sizeof(path))
-    return table_writer_open(path, file_id, job.tree_id, job.level, &job.options, failure)
+    writer = table_writer_open(path, file_id, job.tree_id, job.level, &job.options, failure)
+    if writer != NULL and job.tree_name != NULL:
+        name = slice_of(job.tree_name, job.tree_name_size)
+        table_writer_name_tree(writer, name, job.tree_hashed)
+    return writer
 
 
 cdef int pause(Job* job, uint64_t start, uint64_t bytes_now, Failure* failure) noexcept nogil:
@@ -195,6 +202,8 @@ cdef void job_free(Job* job) noexcept nogil:
     for index in range(job.count):
         table_info_free(&job.outputs[index])
     free(job.outputs)
+    free(job.tree_name)
+    job.tree_name = NULL
     job.outputs = NULL
     job.count = 0
     job.capacity = 0

@@ -16,7 +16,7 @@ from dynalsm._core import jobs
 
 from dynalsm._core.coding cimport Slice, put_varint, slice_compare, slice_of
 from dynalsm._core.commit cimport commit_locked, core_poison, rotate_locked
-from dynalsm._core.compaction cimport Job, job_free, job_remove_files, table_path
+from dynalsm._core.compaction cimport Job, job_free, job_remove_files, open_output
 from dynalsm._core.engine cimport Engine, Tree
 from dynalsm._core.jobs cimport (
     Change,
@@ -36,11 +36,9 @@ from dynalsm._core.sstable_writer cimport (
     table_writer_add,
     table_writer_bytes,
     table_writer_finish,
-    table_writer_open,
 )
 from dynalsm._core.status cimport OK, WRITE_FAILED, Failure, failure_clear, raise_failure
 from dynalsm._core.sync cimport (
-    atomic_add,
     atomic_store,
     pthread_mutex_lock,
     pthread_mutex_unlock,
@@ -70,20 +68,11 @@ cdef class PartLoad:
 
     cdef int add(self, Slice key, uint64_t tag, Slice value) except -1:
         cdef Failure failure
-        cdef char path[1200]
-        cdef uint64_t file_id
         failure_clear(&failure)
         if self.writer != NULL and table_writer_bytes(self.writer) >= self.job.target_bytes:
             self.finish_table()
         if self.writer == NULL:
-            file_id = atomic_add(&self.engine.core.next_file, 1) - 1
-            table_path(
-                self.engine.core, self.job.tree_id, self.job.partition_id, file_id, path,
-                sizeof(path)
-            )
-            self.writer = table_writer_open(
-                path, file_id, self.job.tree_id, self.job.level, &self.job.options, &failure
-            )
+            self.writer = open_output(&self.job, &failure)
             if self.writer == NULL:
                 raise_failure(&failure)
         if table_writer_add(self.writer, key, tag, value, &failure):

@@ -11,7 +11,7 @@
 
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 import os
 import time
@@ -298,7 +298,24 @@ cdef int prepare_job(Engine engine, Job* job, Partition* partition, int level) e
     job.snapshot_count = snapshot_list(engine.core, <uint64_t**>&job.snapshots)
     if job.snapshot_count < 0:
         raise MemoryError()
+    name_tree(engine, job)
     make_directory(engine, partition)
+    return 0
+
+
+cdef int name_tree(Engine engine, Job* job) except -1:
+    """Let the job's tables say what their tree is called: repair may have nothing else."""
+    cdef bytes name
+    record = engine.state.trees.get(job.tree_id)
+    if record is None:
+        return 0
+    name = record[1].encode()
+    job.tree_name = <char*>malloc(len(name) + 1)
+    if job.tree_name == NULL:
+        raise MemoryError()
+    memcpy(job.tree_name, <const char*>name, len(name))
+    job.tree_name_size = len(name)
+    job.tree_hashed = record[2]
     return 0
 
 

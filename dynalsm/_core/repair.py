@@ -1,6 +1,7 @@
 """Repair: make a directory that can be opened of whatever is whole in a damaged one.
 
-    manifest   the newest one whose base can be read, with all its edits that can be read
+    manifest   the newest one whose base can be read, with all its edits that can be read;
+               when there is none, what the tables say of their trees (rebuild.py)
     tables     a damaged one is written again from its blocks that are whole
     logs       when one is damaged or missing: every whole record of all of them goes into tables
     others     where edits of the manifest were lost: tables that it does not list are merged in
@@ -15,31 +16,34 @@ Thread safety: none; the caller holds the directory's lock.
 from __future__ import annotations
 
 import errno
+import heapq
 import os
 import shutil
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from dynalsm import errors
 from dynalsm._core import _testing as tables
 from dynalsm._core import edits as rules
-from dynalsm._core import files, keyring, lockfile, verify
+from dynalsm._core import files, keyring, lockfile, rebuild, verify
 from dynalsm._core.crc32c import checksum
 from dynalsm._core.keyring import Keyring, MasterKey
-from dynalsm._core.manifest import CURRENT, Edit, Manifest, manifest_name, manifest_numbers
-from dynalsm._core.names import TABLE, number_in
-from dynalsm._core.recovery import find_keys, highest_number, log_path, table_file
+from dynalsm._core.manifest import (
+    CURRENT,
+    Edit,
+    Manifest,
+    is_encrypted,
+    manifest_name,
+    manifest_numbers,
+)
+from dynalsm._core.recovery import highest_number, log_path, table_file
+from dynalsm._core.repair_logs import RANGE_DELETE, entries_of_payload, salvage_records
 from dynalsm._core.state import FILE, FILE_BYTES, LEVEL, PARTITION, TREE, UNIQUE_ID, State
 
 LOST = "lost"
 
-_DELETE, _PUT, _RANGE_DELETE = 0, 1, 3
-_LOG_HEADER_BYTES = 64
-_VARINT_BITS = 70
-_RECORD = struct.Struct("<IIIIQQ")
-_SEALED = struct.Struct("<QI")
 _TABLE_MAGIC = b"DLSMSST1"
 _FOOTER = struct.Struct("<40xQ12xI")
 _BOTTOM_LEVEL = 6
@@ -67,13 +71,15 @@ def repair(path: str | os.PathLike[str], *, encryption_key: MasterKey | None = N
     """Repair the database in a directory; with nothing to do, nothing is written.
 
     An encrypted one needs its key; what is written is encrypted. Raises LockedError, FormatError
-    (there is none), EncryptionError, CorruptionError when no manifest can be read.
+    (there is none), EncryptionError, CorruptionError when no manifest can be read and no table
+    says which tree it is of.
     """
     directory = os.path.abspath(os.fspath(path))
     names = os.listdir(directory) if os.path.isdir(directory) else []
-    if not any(name.startswith(("CURRENT", "MANIFEST-")) for name in names):
+    has_manifest = any(name.startswith(("CURRENT", "MANIFEST-")) for name in names)
+    if not has_manifest and not rebuild.table_files(directory):
         raise errors.FormatError("there is no database here", path=directory)
-    keys = find_keys(directory, encryption_key)
+    keys = keyring.find(directory, encryption_key, is_encrypted)
     with lockfile.DirectoryLock(directory):
         if keys is not None:
             keys.settle()
@@ -97,6 +103,8 @@ class _Repair:
         self.moves: list[str] = []  # paths that go to lost/ once the new manifest counts
         self.number = 0  # the next file's
         self.manifest_lost = False
+        self.homes: dict[Place, Place] | None = None  # of a rebuilt state: where tables go
+        self.newest_seqno = 0  # of a rebuilt state: in any table
         self._identities: dict[str, int | None] = {}
 
     def run(self) -> None:
@@ -106,6 +114,8 @@ class _Repair:
         if self.manifest_lost:
             self._adopt_unlisted()
         self._check_logs()
+        if self.homes is not None:
+            self.state.flushed = max(self.state.flushed, self.newest_seqno)
         if self.done.problems:
             self._finish()
 
@@ -122,7 +132,7 @@ class _Repair:
         try:
             loaded = Manifest.load(self.directory, self.keys)
             if loaded is None:
-                raise errors.FormatError("there is no database here", path=self.directory)
+                raise errors.CorruptionError("there is no manifest", path=self.directory)
             self.state = State.replay(loaded.edits, loaded.path)
             return
         except errors.CorruptionError as error:
@@ -136,10 +146,24 @@ class _Repair:
                 if failed or not is_whole:
                     self.done.lost.append(f"edits of {name}; tables it should list are merged in")
                 return
-        raise errors.CorruptionError(
-            "no manifest can be read: the names of the trees are lost; go back to a backup",
-            path=self.directory,
-        )
+        self._rebuild()
+
+    def _rebuild(self) -> None:
+        """Make trees of what the tables say."""
+        found = rebuild.read(rebuild.table_files(self.directory), self.keys)
+        if not found.names:
+            raise errors.CorruptionError(
+                "no manifest can be read, and no table says which tree it is of; go back to a "
+                "backup",
+                path=self.directory,
+            )
+        self.state, self.homes, lost = found.state()
+        self.newest_seqno = found.max_seqno
+        self.done.lost += [
+            "all manifests: trees that were empty or only in logs have lost their names, and "
+            "ranges and replaced entries that had been deleted may be back",
+            *lost,
+        ]
 
     # ---- tables
 
@@ -154,7 +178,7 @@ class _Repair:
                 self._replace(record)
         for problem in verify.overlaps(self.directory, self.state):
             self._complain([problem])
-            self._merge_partition(_place_of(problem.path), [])
+            self._merge_partition(rebuild.place_of(problem.path), [])
 
     def _replace(self, record: list[Any]) -> None:
         """Put a table of the whole blocks in the place of a damaged one."""
@@ -178,19 +202,10 @@ class _Repair:
 
     def _whole_twin(self, record: list[Any]) -> str | None:
         """The table under another name, if it is whole: files were swapped or renamed."""
-        for path in self._table_files():
+        for path in rebuild.table_files(self.directory):
             if self._identity(path) == record[UNIQUE_ID] and _is_whole(path, record, self.keys):
                 return path
         return None
-
-    def _table_files(self) -> list[str]:
-        walk = os.walk(os.path.join(self.directory, "data"))
-        return sorted(
-            os.path.join(root, name)
-            for root, _names, names in walk
-            for name in names
-            if number_in(name, TABLE) is not None and _is_place(root)
-        )
 
     def _identity(self, path: str) -> int | None:
         """The unique id in a table's footer, or in its header when the footer cannot be read."""
@@ -230,6 +245,8 @@ class _Repair:
             level=level,
             codec=1,
             keys=self.keys,
+            tree_name=self.state.trees[tree][1],
+            tree_hashed=self.state.trees[tree][2],
         )
         files.sync_directory(os.path.dirname(path))
         record += [info[name] for name in ("file_bytes", "unique_id", *verify.CLAIMS)]
@@ -239,9 +256,11 @@ class _Repair:
         """Merge tables that the lost edits may have named into their partitions."""
         listed = {table_file(self.directory, each) for each in verify.records_of(self.state)}
         strangers: dict[Place, list[str]] = {}
-        for path in self._table_files():
+        for path in rebuild.table_files(self.directory):
             if path not in listed and path not in self.moves:
-                strangers.setdefault(_place_of(path), []).append(path)
+                place = rebuild.place_of(path)
+                home = place if self.homes is None else self.homes.get(place, place)
+                strangers.setdefault(home, []).append(path)
         for place, paths in strangers.items():
             if place in self.state.files:
                 self._merge_partition(place, paths)
@@ -255,16 +274,17 @@ class _Repair:
         A deletion wins over what it deleted as long as it is in any of the tables."""
         records = list(self.state.files[place].values())
         paths = [table_file(self.directory, record) for record in records] + strangers
-        newest: dict[bytes, tuple[int, bytes]] = {}
-        for path in paths:
-            for key, tag, value in self._whole_entries(path, b"", b""):
-                if key not in newest or newest[key][0] < tag:
-                    newest[key] = (tag, value)
+        runs = [self._whole_entries(path, b"", b"") for path in paths]
         self.state.files[place] = {}
         applied = min((record[13] for record in records), default=0)
         run: list[Entry] = []
         size = 0
-        for key, (tag, value) in sorted(newest.items()):
+        last: bytes | None = None
+        for key, tag, value in heapq.merge(*runs, key=lambda entry: (entry[0], -entry[1])):
+            if key == last:
+                continue
+            last = key
+            self.done.saved += 1
             run.append((key, tag, value))
             size += len(key) + len(value)
             if size >= _TABLE_BYTES:
@@ -272,14 +292,13 @@ class _Repair:
                 run, size = [], 0
         if run:
             self._write(*place, _BOTTOM_LEVEL, run, applied)
-        self.done.saved += len(newest)
         self.moves += paths
 
     # ---- logs
 
     def _check_logs(self) -> None:
         problems = verify.check_logs(self.directory, self.state, verify.Report(), self.keys)
-        if not problems:
+        if not problems and self.homes is None:
             return
         self._complain(problems)
         last = self.state.flushed
@@ -287,7 +306,7 @@ class _Repair:
         for number in verify.log_numbers(self.directory, self.state):
             path = log_path(os.path.join(self.directory, "wal"), number)
             for first, count, payload in salvage_records(path, number, self.keys):
-                if first > last + 1:
+                if first > last + 1 and (last or self.homes is None):
                     self.done.lost.append(f"commits {last + 1} to {first - 1} (before {path})")
                 try:
                     self._apply(list(entries_of_payload(payload, count)), first, memory)
@@ -310,9 +329,11 @@ class _Repair:
         for index, (kind, tree_id, key, value) in enumerate(commit):
             seqno = first + index
             tree = self.state.trees.get(tree_id)
+            if tree is None and self.homes is not None:
+                tree = rebuild.add_nameless(self.state, tree_id, self.done.lost)
             if tree is None or seqno <= self.state.flushed:
                 continue
-            if kind == _RANGE_DELETE:
+            if kind == RANGE_DELETE:
                 for partition, _lower in tree[3]:
                     ranges = self.state.ranges.setdefault((tree_id, partition), [])
                     ranges.append([key, value or None, seqno])
@@ -360,17 +381,6 @@ def _replay_leniently(edits: list[Edit]) -> tuple[State, int]:
     return state, failed
 
 
-def _is_place(directory: str) -> bool:
-    """Whether a directory's name and its parent's are numbers of a partition and a tree."""
-    return all(part.isascii() and part.isdecimal() for part in directory.split(os.sep)[-2:])
-
-
-def _place_of(path: str) -> Place:
-    """Tree and partition of a table, by its path."""
-    tree, partition = path.split(os.sep)[-3:-1]
-    return int(tree), int(partition)
-
-
 def _partition_of(tree: list[Any], key: bytes) -> int:
     _id, _name, hashed, partitions = tree
     if not hashed:
@@ -385,95 +395,6 @@ def _key(key: bytes) -> str:
 
 def _span(smallest: bytes, largest: bytes) -> str:
     return f"keys {_key(smallest)} to {_key(largest)}"
-
-
-def salvage_records(
-    path: str, number: int, keys: Keyring | None = None
-) -> Iterator[tuple[int, int, bytes]]:
-    """Yield (first seqno, entries, payload) of every whole record of a log, damaged or not.
-
-    Layout: docs/format-log.md. A record is valid at its own offset in its own log only.
-    """
-    data = files.read_file(path)
-    opened = (lambda _offset, payload: payload) if keys is None else _log_opener(data, path, keys)
-    offset = _LOG_HEADER_BYTES
-    while offset + _RECORD.size <= len(data):
-        size, crc, low, count, seqno, synced = _RECORD.unpack_from(data, offset)
-        start = offset + _RECORD.size
-        if size and count and low == number & 0xFFFFFFFF and start + size <= len(data):
-            sealed = _SEALED.pack(offset, size) + data[offset + 8 : start]
-            if checksum(data[start : start + size], checksum(sealed)) == crc:
-                payload = opened(offset, data[start : start + size])
-                if payload is not None:
-                    yield seqno, count, payload
-                offset = start + size + -size % 8
-                continue
-        if not size and not count and not synced:
-            rest = data[offset:]
-            offset += max(8, (len(rest) - len(rest.lstrip(b"\0"))) & ~7)
-        else:
-            offset += 8
-
-
-def _log_opener(data: bytes, path: str, keys: Keyring) -> Callable[[int, bytes], bytes | None]:
-    """A function from offset and stored payload of a record to its payload; None: it is false."""
-    head = data[_LOG_HEADER_BYTES : _LOG_HEADER_BYTES + keyring.HEAD_BYTES]
-    try:
-        head = head.ljust(keyring.HEAD_BYTES, b"\0")
-        seal = keyring.FileSeal.find(keys, head, b"log", path, _LOG_HEADER_BYTES)
-    except errors.StorageError:
-        return lambda _offset, _payload: None
-
-    def opened(offset: int, stored: bytes) -> bytes | None:
-        place = _SEALED.pack(offset, len(stored)) + data[offset + 8 : offset + _RECORD.size]
-        nonce = offset.to_bytes(8, "little") + stored[:4]
-        try:
-            return seal.open_with(nonce, stored[4:], place, path, offset)
-        except errors.CorruptionError:
-            return None
-
-    return opened
-
-
-def entries_of_payload(payload: bytes, count: int) -> Iterator[tuple[int, int, bytes, bytes]]:
-    """Yield (kind, tree id, key, value) of a commit (docs/format.md, "Batches").
-
-    Raises: ValueError when the payload is no commit of `count` entries.
-    """
-    place = 0
-
-    def number() -> int:
-        nonlocal place
-        value = shift = 0
-        while place < len(payload) and shift < _VARINT_BITS:
-            byte = payload[place]
-            place += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-        raise ValueError("a number does not end")
-
-    def text() -> bytes:
-        nonlocal place
-        size = number()
-        place += size
-        if place > len(payload):
-            raise ValueError("an entry passes the end of its commit")
-        return payload[place - size : place]
-
-    for _ in range(count):
-        if place >= len(payload):
-            raise ValueError("entries are missing")
-        kind = payload[place]
-        if kind not in (_DELETE, _PUT, _RANGE_DELETE):
-            raise ValueError(f"there is no entry of kind {kind}")
-        place += 1
-        tree = number()
-        key = text()
-        yield kind, tree, key, b"" if kind == _DELETE else text()
-    if place != len(payload):
-        raise ValueError("bytes behind the last entry")
 
 
 def _is_whole(path: str, record: list[Any], keys: Keyring | None) -> bool:

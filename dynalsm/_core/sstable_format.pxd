@@ -118,6 +118,9 @@ cdef struct Properties:
     Slice largest
     Slice filter_hash                # "xxh64"
     Slice codec                      # "none" or "zstd"
+    bint names_tree                  # written only when set; not read back in C
+    Slice tree_name                  # borrowed
+    uint64_t tree_hashed             # 0 or 1
 
 
 cdef int properties_encode(Bytes* target, const Properties* properties) noexcept nogil

@@ -256,7 +256,7 @@ cdef int properties_encode(Bytes* target, const Properties* properties) noexcept
     cdef int i
     head[0] = 0xDE                                          # map16
     head[1] = 0
-    head[2] = NUMBER_FIELDS + RAW_FIELDS
+    head[2] = NUMBER_FIELDS + RAW_FIELDS + (2 if properties.names_tree else 0)
     if bytes_append(target, head, 3):
         return NO_MEMORY
     for i in range(NUMBER_FIELDS):
@@ -270,6 +270,10 @@ cdef int properties_encode(Bytes* target, const Properties* properties) noexcept
             0xC4 if i < 2 else 0xD9,
         ):
             return NO_MEMORY
+    if properties.names_tree:
+        if put_raw(target, "tree_name", properties.tree_name, 0xD9):
+            return NO_MEMORY
+        return put_number(target, "tree_hashed", properties.tree_hashed)
     return OK
 
 

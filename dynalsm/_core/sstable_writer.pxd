@@ -35,11 +35,13 @@ cdef struct TableInfo:
 cdef struct TableWriter          # opaque
 
 
-# tree_id and partition bounds go into the properties so that repair can rebuild a manifest.
+# tree_id goes into the properties so that repair can rebuild a manifest.
 cdef TableWriter* table_writer_open(
     const char* path, uint64_t file_id, uint64_t tree_id, uint32_t level,
     const TableOptions* options, Failure* failure
 ) noexcept nogil
+# Says what the tree is called, for repair. The name is borrowed until the writer is finished.
+cdef void table_writer_name_tree(TableWriter* writer, Slice name, bint is_hashed) noexcept nogil
 # REQUIRES: (key, tag) after the one before in internal order.
 cdef int table_writer_add(
     TableWriter* writer, Slice key, uint64_t tag, Slice value, Failure* failure

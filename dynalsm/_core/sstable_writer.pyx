@@ -104,6 +104,9 @@ cdef struct TableWriter:
     uint64_t max_seqno
     uint64_t raw_bytes
     Bytes smallest
+    bint names_tree
+    Slice tree_name                  # borrowed
+    bint tree_hashed
     Section sections[SECTIONS]
     int section_count
 
@@ -134,6 +137,12 @@ cdef TableWriter* table_writer_open(
         return writer
     table_writer_abandon(writer)
     return NULL
+
+
+cdef void table_writer_name_tree(TableWriter* writer, Slice name, bint is_hashed) noexcept nogil:
+    writer.names_tree = True
+    writer.tree_name = name
+    writer.tree_hashed = is_hashed
 
 
 cdef void table_writer_abandon(TableWriter* writer) noexcept nogil:
@@ -399,6 +408,9 @@ cdef int write_properties(
     properties.codec = slice_of(<const char*>"none", 4)
     if writer.options.codec == CODEC_ZSTD:
         properties.codec = slice_of(<const char*>"zstd", 4)
+    properties.names_tree = writer.names_tree
+    properties.tree_name = writer.tree_name
+    properties.tree_hashed = writer.tree_hashed
     if properties_encode(&payload, &properties):
         bytes_free(&payload)
         return no_memory(failure)

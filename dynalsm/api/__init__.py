@@ -71,6 +71,13 @@ def dispatch(database: Any, name: str, request: dict[str, Any], form: Any = None
         return function(database, request, form or WIRE)
     except errors.TreeDroppedError as error:
         return _after_drop(database, name, request, form, error)
+    except errors.CorruptionError as error:
+        if error.path is not None or type(error) is not errors.CorruptionError:
+            raise
+        # An item or a record, and not a file: only here it is known what was asked for.
+        table = request.get("TableName") if isinstance(request, dict) else None
+        where = f"{name} of table {table}" if isinstance(table, str) else name
+        raise errors.CorruptionError(f"{where}: {error}", path=database.path) from error
     except errors.StorageError:
         raise
     except Exception as error:

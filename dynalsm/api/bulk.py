@@ -8,7 +8,7 @@ from dynalsm import errors
 from dynalsm.api import arns, messages, names, tokens
 from dynalsm.api.registry import Reply, Request, operation
 from dynalsm.api.transfers import check_bucket, failure_of
-from dynalsm.model import backup, bulk, jobs
+from dynalsm.model import backup, bulk, jobs, records
 from dynalsm.model.schema import ACTIVE
 
 LIST_LIMIT = 10
@@ -57,12 +57,14 @@ def start_bulk_put_items(database: Any, request: Request, _form: Any) -> Reply:
 
 
 @operation("DescribeBulkOperation")
+@records.trusting("a record of a bulk operation")
 def describe_bulk_operation(database: Any, request: Request, _form: Any) -> Reply:
     """Describe a bulk operation."""
     return {"BulkOperationDescription": _described(_record(database, request))}
 
 
 @operation("ListBulkOperations")
+@records.trusting("a record of a bulk operation")
 def list_bulk_operations(database: Any, request: Request, _form: Any) -> Reply:
     """List the operations of the last 90 days, newest first."""
     found = sorted(bulk.summaries(database), reverse=True)
@@ -87,6 +89,7 @@ def cancel_bulk_operation(database: Any, request: Request, _form: Any) -> Reply:
     return {"BulkOperationDescription": _described(_record(database, request))}
 
 
+@records.trusting("a record of a bulk operation")
 def _record(database: Any, request: Request) -> dict[str, Any]:
     arn = request["BulkOperationArn"]
     part = arns.parse(database.settings, arn, "bulk-operation", _BAD_ARN)

@@ -12,7 +12,7 @@ import uuid
 from typing import Any, Final
 
 from dynalsm.api.registry import Request
-from dynalsm.model import jobs
+from dynalsm.model import jobs, records
 from dynalsm.model.jobs import Kind
 
 KEEP_SECONDS: Final = 8 * 3600
@@ -35,6 +35,7 @@ def _plain(value: Any) -> Any:
     return repr(value)
 
 
+@records.trusting("a record of an export, import or bulk operation")
 def find(database: Any, kind: Kind, request: Request) -> dict[str, Any] | None:
     """Return the record of the job that was started with the request's token, or None.
 

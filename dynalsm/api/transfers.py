@@ -14,7 +14,7 @@ from dynalsm.api import arns, names, tables, tokens
 from dynalsm.api.backups import check_recoverable
 from dynalsm.api.registry import Reply, Request, operation
 from dynalsm.api.table_checks import fail
-from dynalsm.model import backup, buckets, exports, imports, jobs, pitr
+from dynalsm.model import backup, buckets, exports, imports, jobs, pitr, records
 from dynalsm.model import schema as schemas
 from dynalsm.model.catalog import TableHandle
 from dynalsm.model.exports import FULL, INCREMENTAL, Selection
@@ -64,6 +64,7 @@ def export_table_to_point_in_time(database: Any, request: Request, form: Any) ->
 
 
 @operation("DescribeExport")
+@records.trusting("a record of an export")
 def describe_export(database: Any, request: Request, _form: Any) -> Reply:
     """Describe an export."""
     arn = request["ExportArn"]
@@ -75,6 +76,7 @@ def describe_export(database: Any, request: Request, _form: Any) -> Reply:
 
 
 @operation("ListExports")
+@records.trusting("a record of an export")
 def list_exports(database: Any, request: Request, _form: Any) -> Reply:
     """List the exports of the last 90 days by ARN."""
     found = _records(database, exports.KIND, request)
@@ -265,6 +267,7 @@ def import_table(database: Any, request: Request, _form: Any) -> Reply:
 
 
 @operation("DescribeImport")
+@records.trusting("a record of an import")
 def describe_import(database: Any, request: Request, _form: Any) -> Reply:
     """Describe an import."""
     arn = request["ImportArn"]
@@ -276,6 +279,7 @@ def describe_import(database: Any, request: Request, _form: Any) -> Reply:
 
 
 @operation("ListImports")
+@records.trusting("a record of an import")
 def list_imports(database: Any, request: Request, _form: Any) -> Reply:
     """List the imports of the last 90 days by ARN."""
     found = _records(database, imports.KIND, request)
@@ -357,6 +361,7 @@ def _known(database: Any, kind: Any, request: Request, conflict: str) -> dict[st
         _refuse(conflict, DUPLICATE)
 
 
+@records.trusting("a record of an export or import")
 def _check_running(database: Any, kind: Any, most: int, what: str) -> None:
     running = [
         record for _, record in jobs.of(database).records(kind) if record["status"] == IN_PROGRESS

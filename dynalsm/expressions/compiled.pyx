@@ -386,7 +386,9 @@ cdef int is_of_type(const Found* value, const Found* name) noexcept:
 # ---- judging ------------------------------------------------------------------------------------
 
 cdef int damaged() except -1:
-    raise ValueError("damaged encoded value")
+    from dynalsm.errors import CorruptionError
+
+    raise CorruptionError("damaged encoded value")
 
 
 @final

@@ -556,7 +556,10 @@ def _recount(snapshot: Any, tree: Any, keys: Any, statistics: Statistics) -> Cal
         with snapshot, tree.cursor(snapshot=snapshot, keys=False) as cursor:
             while chunk := cursor.next_chunk(1000, 1 << 20):
                 items += len(chunk)
-                size_bytes += sum(map(keys.stored_size, chunk))
+                try:
+                    size_bytes += sum(map(keys.stored_size, chunk))
+                except errors.CorruptionError as error:
+                    raise records.damaged(f"an item of tree {tree.name}", error) from None
         statistics.finish_recount(items, size_bytes)
 
     return work

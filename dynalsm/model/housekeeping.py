@@ -6,12 +6,14 @@ work; each piece is a plain function that tests call directly.
 
 from __future__ import annotations
 
-import contextlib
+import logging
 import os
 from typing import Any
 
 from dynalsm import errors
 from dynalsm.model import backfill, kinesis, streams, ttl
+
+log = logging.getLogger("dynalsm")
 
 # Streams are trimmed and statistics are stored this often.
 SLOW_SECONDS = 60.0
@@ -65,9 +67,7 @@ class _Rounds:
     def __call__(self, database: Any) -> None:
         self._done += 1
         is_slow = self._done >= self._rounds
-        # A full disk or a poisoned engine: every foreground write raises the same, so nothing is
-        # hidden by trying again later.
-        with contextlib.suppress(errors.StorageError):
+        try:
             ttl.sweep(database, is_full=is_slow)
             if is_slow:
                 self._done = 0
@@ -75,3 +75,9 @@ class _Rounds:
                 streams.trim(database.catalog)
                 database.catalog.save_statistics()
                 _maintain_backups(database)
+        except errors.CorruptionError as error:
+            log.error("upkeep of %s: %s", database.path, error)
+        except errors.StorageError:
+            # A full disk or a poisoned engine: every foreground write raises the same, so nothing
+            # is hidden by trying again later.
+            return

@@ -125,9 +125,13 @@ class Jobs:
         oldest = self.settings.clock() - KEEP_SECONDS
         for kind in kinds:
             for name, record in list(self.catalog.records(kind.name)):
-                with records.trusting(f"the {kind.name} record of {name}"):
-                    is_unfinished = record["status"] in UNFINISHED
-                    is_old = not is_unfinished and record["ended_at"] < oldest
+                try:
+                    with records.trusting(f"the {kind.name} record of {name}"):
+                        is_unfinished = record["status"] in UNFINISHED
+                        is_old = not is_unfinished and record["ended_at"] < oldest
+                except errors.CorruptionError as error:
+                    log.error("%s; the job is left as it is", error)
+                    continue
                 if is_unfinished:
                     self._begin(kind, name, record)
                 elif is_old:
@@ -156,18 +160,20 @@ class Jobs:
         """Return a job's record with its progress so far, or None."""
         job = self.running(kind, name)
         record: dict[str, Any] | None = self.catalog.read(kind.name, name)
-        if record is not None and job is not None and record["status"] in UNFINISHED:
-            record.update(job.progress)
+        with records.trusting(f"the {kind.name} record of {name}"):
+            if record is not None and job is not None and record["status"] in UNFINISHED:
+                record.update(job.progress)
         return record
 
     def records(self, kind: Kind) -> list[tuple[str, dict[str, Any]]]:
         """Return (name, record) of all jobs of a kind that are still shown, oldest name first."""
         oldest = self.settings.clock() - KEEP_SECONDS
-        return [
-            (name, record)
-            for name, record in self.catalog.records(kind.name)
-            if record["status"] in UNFINISHED or record["ended_at"] >= oldest
-        ]
+        with records.trusting(f"a record of kind {kind.name}"):
+            return [
+                (name, record)
+                for name, record in self.catalog.records(kind.name)
+                if record["status"] in UNFINISHED or record["ended_at"] >= oldest
+            ]
 
     def cancel(self, kind: Kind, name: str) -> None:
         """Ask a job to stop; does nothing when it is over."""

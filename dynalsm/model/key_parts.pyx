@@ -12,6 +12,7 @@ from dynalsm.values.buffer cimport Buffer, buffer_free, buffer_init, buffer_put,
 from dynalsm.values.codec cimport TAG_M, TAG_N, Node, find_attribute, load_big16, read_node
 from dynalsm.values.number cimport number_length
 
+from dynalsm.errors import CorruptionError
 from dynalsm.limits import PARTITION_KEY_MAX_BYTES, SORT_KEY_MAX_BYTES
 
 cdef enum:
@@ -79,7 +80,7 @@ class KeyProblem(ValueError):
 
 
 cdef int damaged() except -1:
-    raise ValueError("damaged tree key or stored item")
+    raise CorruptionError("damaged tree key or stored item")
 
 
 cdef class KeySchema:

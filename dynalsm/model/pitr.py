@@ -33,7 +33,7 @@ from typing import Any, Final, NamedTuple
 
 from dynalsm import errors
 from dynalsm._core import files
-from dynalsm.model import backup, backup_file, changelog, new_tables, streams
+from dynalsm.model import backup, backup_file, changelog, new_tables, records, streams
 from dynalsm.model import schema as schemas
 from dynalsm.model.backup_file import BackupFile, Stopped
 from dynalsm.model.catalog import Catalog, TableHandle
@@ -49,6 +49,11 @@ SECONDS_PER_DAY: Final = 86_400.0
 DEFAULT_DAYS: Final = 35
 PAGE_ITEMS: Final = 1000
 PAGE_BYTES: Final = 1 << 20
+
+
+# More cannot be; a year of five digits is no date.
+SEQNO_MAX: Final = (1 << 56) - 1
+MILLISECONDS_MAX: Final = 250_000_000_000_000
 
 
 class Base(NamedTuple):
@@ -112,8 +117,15 @@ def window(database: Any, handle: TableHandle) -> Window | None:
 
 
 def bases(catalog: Catalog, table_id: str) -> list[Base]:
-    """Return the bases of a table, oldest first."""
-    return [Base(*pair) for pair in catalog.read(EXTRA, _record_name(table_id)) or ()]
+    """Return the bases of a table, oldest first. Raises: CorruptionError."""
+    what = f"the record of the bases of table {table_id}"
+    pairs: Any = catalog.read(EXTRA, _record_name(table_id)) or ()
+    with records.trusting(what):
+        found = [Base(*pair) for pair in pairs]
+        for base in found:
+            if not (0 <= base.seqno <= SEQNO_MAX and 0 <= base.milliseconds <= MILLISECONDS_MAX):
+                raise ValueError(f"{base} is out of range")
+    return found
 
 
 def ensure_base(database: Any, handle: TableHandle) -> None:
@@ -181,7 +193,9 @@ def maintain(database: Any) -> None:
     for name in database.catalog.names():
         handle = database.catalog.get(name)
         current = setting(handle.schema) if handle is not None else None
-        if handle is not None and current is not None:
+        if handle is None or current is None:
+            continue
+        with _noting_damage():
             if _is_due(database, handle):
                 _start_base(database, handle)
             _drop_old(database, handle, current["days"])
@@ -235,22 +249,38 @@ def resume(database: Any) -> None:
     """
     root = os.path.dirname(_directory(database, "x"))
     for table_id in files.list_directory(root) if os.path.isdir(root) else ():
-        known = {
-            os.path.basename(_base_path(database, table_id, base))
-            for base in bases(database.catalog, table_id)
-        }
-        if not known:
-            remove_files(database, table_id)
-            continue
-        for name in files.list_directory(os.path.join(root, table_id)):
-            if name not in known:
-                files.remove_file(os.path.join(root, table_id, name), missing_ok=True)
+        with _noting_damage():
+            _remove_unknown(database, os.path.join(root, table_id), table_id)
     for name in database.catalog.names():
         handle = database.catalog.get(name)
-        if setting(handle.schema):
-            _forget_missing(database, handle.schema.id)
-            if not bases(database.catalog, handle.schema.id):
-                _start_base(database, handle)
+        with _noting_damage():
+            if setting(handle.schema):
+                _forget_missing(database, handle.schema.id)
+                if not bases(database.catalog, handle.schema.id):
+                    _start_base(database, handle)
+
+
+@contextmanager
+def _noting_damage() -> Iterator[None]:
+    """Let a damaged record concern its own table only."""
+    try:
+        yield
+    except errors.CorruptionError as error:
+        log.error("%s; the table has no point-in-time recovery until it is set again", error)
+
+
+def _remove_unknown(database: Any, directory: str, table_id: str) -> None:
+    """Remove files of bases that no record names."""
+    known = {
+        os.path.basename(_base_path(database, table_id, base))
+        for base in bases(database.catalog, table_id)
+    }
+    if not known:
+        remove_files(database, table_id)
+        return
+    for name in files.list_directory(directory):
+        if name not in known:
+            files.remove_file(os.path.join(directory, name), missing_ok=True)
 
 
 def _forget_missing(database: Any, table_id: str) -> None:

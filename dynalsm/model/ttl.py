@@ -24,6 +24,7 @@ Thread safety: `maintain` is called under the lock of the item; everything else 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from decimal import ROUND_CEILING, Decimal
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,8 @@ from dynalsm.values import ItemView
 if TYPE_CHECKING:
     from dynalsm.model.catalog import TableHandle
     from dynalsm.model.settings import Settings
+
+log = logging.getLogger("dynalsm")
 
 UNFILLED = "ttl-unfilled"
 LATEST_SECOND = 253_402_300_799  # 9999-12-31T23:59:59Z
@@ -157,6 +160,9 @@ def sweep(database: Any, is_full: bool = True) -> int:
                 deleted += _sweep_table(database, handle, is_full)
             except errors.TreeDroppedError:
                 continue  # the table was deleted, or TTL turned off, under the sweep
+            except errors.CorruptionError as error:
+                if is_full:
+                    log.error("items of %s do not expire: %s", name, error)
     return deleted
 
 

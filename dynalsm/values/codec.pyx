@@ -13,6 +13,8 @@ from cython cimport final
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 
+from dynalsm.errors import CorruptionError
+
 from dynalsm.values.buffer cimport (
     Buffer,
     buffer_free,
@@ -37,7 +39,7 @@ cdef tuple TAG_NAMES = ("", "S", "N", "B", "BOOL", "NULL", "L", "M", "SS", "NS",
 
 
 cdef int damaged() except -1:
-    raise ValueError("damaged encoded value")
+    raise CorruptionError("damaged encoded value")
 
 
 cdef inline const uint8_t* start_of(bytes data) noexcept:
@@ -125,7 +127,10 @@ def attribute_names(bytes item not None):
             damaged()
         last = key.body
         last_size = key.size
-        names.append((<const char*>key.body)[:key.size].decode("utf-8"))
+        try:
+            names.append((<const char*>key.body)[:key.size].decode("utf-8"))
+        except UnicodeDecodeError:
+            damaged()
     return names
 
 

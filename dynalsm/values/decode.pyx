@@ -1,6 +1,6 @@
 """Bytes to values: internal, wire and native Python objects.
 
-Everything read is checked: damaged bytes give ValueError, never a crash. Short texts and numbers
+Everything read is checked: damaged bytes give CorruptionError, not a crash. Short texts and numbers
 come from small caches, because items repeat them, and maps with known names from their outlines.
 The layout is in docs/format-items.md. Thread safety: caches and hints are guarded by the GIL;
 everything else is pure.
@@ -197,6 +197,14 @@ cdef inline object given(PyObject* value):
     return held
 
 
+cdef str decoded(const uint8_t* p, size_t size):
+    """The str of UTF-8 text, or CorruptionError."""
+    try:
+        return PyUnicode_DecodeUTF8(<const char*>p, <Py_ssize_t>size, NULL)
+    except UnicodeDecodeError:
+        damaged()
+
+
 # Those named take_... return a new reference, which goes into its place as it is.
 
 cdef inline PyObject* take_ascii(const uint8_t* p, size_t size) except NULL:
@@ -209,7 +217,7 @@ cdef inline PyObject* take_long_text(const uint8_t* p, size_t size) except NULL:
     """The str of more than MAX_CACHED bytes of UTF-8."""
     if is_ascii(p, size):
         return take_ascii(p, size)
-    return owned(PyUnicode_DecodeUTF8(<const char*>p, <Py_ssize_t>size, NULL))
+    return owned(decoded(p, size))
 
 
 cdef PyObject* take_new_text(
@@ -220,7 +228,7 @@ cdef PyObject* take_new_text(
     if (low | high) & ASCII_MASK == 0 and size > 1:
         text = given(take_ascii(p, size))
     else:
-        text = PyUnicode_DecodeUTF8(<const char*>p, <Py_ssize_t>size, NULL)
+        text = decoded(p, size)
     remember(place, low, high, text)
     return owned(text)
 
@@ -264,7 +272,7 @@ cdef object long_name(const uint8_t* p, size_t size):
             and memcmp(PyUnicode_DATA(cached), p, size) == 0
         ):
             return cached
-    name = PyUnicode_DecodeUTF8(<const char*>p, <Py_ssize_t>size, NULL)
+    name = decoded(p, size)
     if PyUnicode_IS_COMPACT_ASCII(name):
         hash(name)
         Py_INCREF(name)

@@ -1,7 +1,7 @@
 """Encoded values to DynamoDB JSON text, without Python objects in between.
 
 The text is what a JSON library would write for the wire form, with base64 for B. Damaged bytes,
-ill-formed UTF-8 among them, give ValueError. Thread safety: pure functions.
+ill-formed UTF-8 among them, give CorruptionError. Thread safety: pure functions.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE

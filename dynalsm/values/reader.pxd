@@ -1,4 +1,4 @@
-# Reader: moving along encoded bytes with the GIL, raising ValueError on damage. Header only.
+# Reader: moving along encoded bytes with the GIL, raising CorruptionError on damage. Header only.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t
@@ -12,7 +12,9 @@ cdef struct Reader:
 
 
 cdef inline int damaged() except -1:
-    raise ValueError("damaged encoded value")
+    from dynalsm.errors import CorruptionError
+
+    raise CorruptionError("damaged encoded value")
 
 
 cdef inline void open_reader(Reader* reader, bytes data) noexcept:

@@ -129,15 +129,6 @@ def test_repair_needs_the_lock(tmp_path: Path) -> None:
     engine.close()
 
 
-def test_no_manifest_at_all(tmp_path: Path) -> None:
-    sample = make(tmp_path / "db", is_closed=True)
-    for path in sample.path.glob("MANIFEST-*"):
-        path.unlink()
-    with pytest.raises(errors.CorruptionError, match="no manifest can be read"):
-        repair(sample.path)
-    assert not (sample.path / LOST).exists()
-
-
 def test_lost_edits_are_made_up_for_from_the_tables(tmp_path: Path) -> None:
     """The manifest breaks behind its base: every table that is there is merged in."""
     sample = make(tmp_path / "db", is_closed=False)

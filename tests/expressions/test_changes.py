@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dynalsm import values
+from dynalsm import errors, values
 from dynalsm.expressions import ExpressionError, Placeholders, bind_update
 from dynalsm.expressions.ast import Action, Arithmetic, Call, Constant, Path, Slot
 from dynalsm.expressions.changes import Changer, compile_changes
@@ -208,6 +208,6 @@ def test_damaged_items_are_left(text: str) -> None:
     for size in range(len(item)):
         found = changer.changed(item[:size])
         if found is not None:
-            with pytest.raises(ValueError, match="damaged"):
+            with pytest.raises(errors.CorruptionError, match="damaged"):
                 values.item_size(found[0])
     assert changer.changed(b"\xa1a") is None

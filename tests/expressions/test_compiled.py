@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dynalsm import values
+from dynalsm import errors, values
 from dynalsm.expressions import Condition
 from dynalsm.expressions.ast import And, Between, Call, Compare, Constant, In, Not, Or, Path, Slot
 from dynalsm.expressions.compiled import Judge, compile_program
@@ -141,14 +141,14 @@ def test_a_judge_needs_all_values() -> None:
     assert program is not None
     with pytest.raises(ValueError, match="1 values"):
         Judge(program, [])
-    with pytest.raises(ValueError, match="damaged"):
+    with pytest.raises(errors.CorruptionError, match="damaged"):
         Judge(program, [b""])
     with pytest.raises(TypeError):
         Judge(program, [None])  # type: ignore[list-item]
 
 
 def test_damaged_items() -> None:
-    # Never a crash; ValueError, or an answer that the damage did not touch.
+    # Never a crash; CorruptionError, or an answer that the damage did not touch.
     item = values.encode_item(
         {"a": [{"b": ["x", frozenset(("y", "z"))]}], "c": "text", "l": [Decimal(1), b"b", None]}
     )
@@ -166,5 +166,5 @@ def test_damaged_items() -> None:
                 for data in (bad, item[:position]):
                     try:
                         program.holds(data)
-                    except ValueError as problem:
+                    except errors.CorruptionError as problem:
                         assert "damaged" in str(problem)

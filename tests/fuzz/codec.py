@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dynalsm import values
+from dynalsm import errors, values
 from dynalsm.values import SerializationProblem, ValueProblem
 from tests.fuzz.loop import Fault, told
 from tests.fuzz.mutate import LEAVES, dump, load, mutate, mutate_tree, typed_item
@@ -76,7 +76,7 @@ class Codec:
             try:
                 read(data)
                 took.add((True, read.__name__))
-            except ValueError:
+            except (errors.CorruptionError, ValueError):
                 took.add((False, read.__name__))
         if len({each for each, _ in took}) > 1:
             raise Fault(f"readers disagree on {data!r:.200}: {sorted(took)}")

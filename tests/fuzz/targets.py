@@ -13,6 +13,7 @@ CORPUS: Final = Path(__file__).parent / "corpus"
 TARGETS: Final = {
     "storage": "storage:Storage",
     "backup": "backup:Backup",
+    "catalog": "catalog:Catalog",
     "codec": "codec:Codec",
     "expressions": "expressions:Expressions",
     "partiql": "requests:PartiQL",

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynalsm import limits, values
+from dynalsm import errors, limits, values
 from dynalsm._core.hashing import hash64
 from dynalsm.model.keys import IndexKeys, KeyProblem, TableKeys, segment_of
 from tests.values import strategies as some
@@ -535,8 +535,8 @@ def assert_same_decoding(keys: TableKeys | IndexKeys, tree_key: bytes, stored: b
     for form in FORMS:
         try:
             expected = shown(form, form.decode_item(keys.join(tree_key, stored)))
-        except ValueError:
-            with pytest.raises(ValueError):
+        except errors.CorruptionError:
+            with pytest.raises(errors.CorruptionError):
                 keys.decode(tree_key, stored, form.kind)
             continue
         decoded = shown(form, keys.decode(tree_key, stored, form.kind))
@@ -594,7 +594,7 @@ def test_a_stored_attribute_with_the_name_of_a_key_is_damage() -> None:
     tree_key, _ = TABLE.record(encode(ITEM))
     bad = b"\x01\x09" + encode({"a": "x", "pk": "y"})
     for form in FORMS:
-        with pytest.raises(ValueError, match="damaged"):
+        with pytest.raises(errors.CorruptionError, match="damaged"):
             TABLE.decode(tree_key, bad, form.kind)
 
 
@@ -621,7 +621,7 @@ def test_segments_are_disjoint_and_complete(total: int) -> None:
     for bad in (-1, total):
         with pytest.raises(ValueError, match="segment"):
             TABLE.hash_range(bad, total)
-    with pytest.raises(ValueError, match="damaged"):
+    with pytest.raises(errors.CorruptionError, match="damaged"):
         segment_of(b"short", total)
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dynalsm import errors
 from dynalsm.expressions import Placeholders, bind_condition
 from dynalsm.expressions.compiled import Judge, compile_program
 from dynalsm.expressions.evaluate import compile_condition
@@ -163,8 +164,8 @@ def test_damaged_entries(store: Store, stored: bytes) -> None:
     handle: Any = store.database.catalog.get(NUMBERS)
     key = handle.keys.encode(WIRE.encode_item({"p": S("p"), "s": N(4)}))
     handle.tree.put(key, stored)
-    with pytest.raises(ValueError, match="damaged"):
+    with pytest.raises(errors.CorruptionError, match="damaged"):
         page_of(store, form=NATIVE.kind)
     handle.tree.put(b"short", b"\x01\x01\x80")
-    with pytest.raises(ValueError, match="damaged"):
+    with pytest.raises(errors.CorruptionError, match="damaged"):
         page_of(store, wants_items=False)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from dynalsm import values
+from dynalsm import errors, values
 from dynalsm.database import Database, open_path
 from dynalsm.model import vector_graph, vector_groups, vectors
 from dynalsm.model.vector_groups import Group
@@ -306,7 +306,7 @@ def test_rows_with_tags() -> None:
     with pytest.raises(ValueError, match="dimensions"):
         rows.search(VectorQuery(struct.pack("<f", 1.0), "COSINE"), 1)
     for damaged in (b"\x01\x00\x80", stored([1.0]), b"", b"\x02" + stored([1.0, 1.0])[1:]):
-        with pytest.raises(ValueError, match="damaged"):
+        with pytest.raises(errors.CorruptionError, match="damaged"):
             rows.add(damaged, (0, 0))
 
 

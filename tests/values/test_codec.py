@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynalsm import values
+from dynalsm import errors, values
 from dynalsm.values import ValueProblem
 from dynalsm.values.codec import _probe
 from tests.values import format_reader
@@ -203,7 +203,7 @@ def test_get_attribute(item: dict[str, Any]) -> None:
 
 def test_merge_refuses_what_is_no_encoded_value() -> None:
     for bad in (b"", b"\xa5abc", b"\xa1a\xa1b"):
-        with pytest.raises(ValueError, match="damaged"):
+        with pytest.raises(errors.CorruptionError, match="damaged"):
             values.merge(b"\x80", {"a": bad})
     with pytest.raises(TypeError):
         values.merge(b"\x80", {"a": "text"})  # type: ignore[dict-item]

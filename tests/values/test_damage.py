@@ -1,4 +1,4 @@
-"""Bytes on disk may be wrong: readers give ValueError, never a crash, a hang or a huge allocation.
+"""Bytes on disk may be wrong: readers give CorruptionError, no crash, hang or huge allocation.
 
 A read beyond the end would mostly go unnoticed here; these tests are also what an address-sanitizer
 build runs (DYNALSM_SANITIZE=address in setup.py)."""
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dynalsm import values
+from dynalsm import errors, values
 from dynalsm.model.keys import IndexKeys, TableKeys
 from tests.values import strategies as some
 
@@ -58,7 +58,7 @@ READERS = [
 
 def read_all(data: bytes) -> None:
     for read in READERS:
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(errors.CorruptionError, ValueError):  # the second: of numbers
             read(data)  # type: ignore[operator]
 
 
@@ -80,11 +80,11 @@ def test_every_cut_of_an_item() -> None:
     for size in range(len(ITEM)):
         cut = ITEM[:size]
         for read in READERS[:4]:
-            with pytest.raises(ValueError):
+            with pytest.raises(errors.CorruptionError):
                 read(cut)  # type: ignore[operator]
         read_all(cut)
     for read in READERS[:10]:
-        with pytest.raises(ValueError, match="damaged"):
+        with pytest.raises(errors.CorruptionError, match="damaged"):
             read(ITEM + b"\xc0")  # type: ignore[operator]
 
 
@@ -106,13 +106,13 @@ def test_every_byte_of_keys_and_records_changed() -> None:
                     bad = bytes([data[position] ^ change])
                     damaged = data[:position] + bad + data[position + 1 :]
                     pair: Any = (damaged, entry[1]) if which == 0 else (entry[0], damaged)
-                    with contextlib.suppress(ValueError):
+                    with contextlib.suppress(errors.CorruptionError):
                         values.decode_item(keys.join(*pair))
-                    with contextlib.suppress(ValueError):
+                    with contextlib.suppress(errors.CorruptionError):
                         keys.key_item(pair[0])
             for size in range(len(data)):
                 pair = (data[:size], entry[1]) if which == 0 else (entry[0], data[:size])
-                with contextlib.suppress(ValueError):
+                with contextlib.suppress(errors.CorruptionError):
                     values.decode_item(keys.join(*pair))
 
 
@@ -128,7 +128,7 @@ def test_huge_counts_cost_nothing() -> None:
     # A count of four thousand million elements in a few bytes must not be believed.
     for head in (b"\xdd", b"\xdf"):
         for body in (b"", b"\xc0" * 100, b"\xa0\xc0" * 100):
-            with pytest.raises(ValueError, match="damaged"):
+            with pytest.raises(errors.CorruptionError, match="damaged"):
                 values.decode_value(head + b"\xff\xff\xff\xf0" + body)
 
 
@@ -157,9 +157,9 @@ def test_huge_counts_cost_nothing() -> None:
 def test_ill_formed_utf8_is_refused_by_all_readers(text: bytes) -> None:
     data = bytes([0xA0 | len(text)]) + text
     for read in (values.decode_value, values.decode_native, values.decode_wire, values.json_text):
-        with pytest.raises(ValueError):
+        with pytest.raises(errors.CorruptionError):
             read(data)
-        with pytest.raises(ValueError):
+        with pytest.raises(errors.CorruptionError):
             read(b"\x81" + data + b"\xc0")
 
 
@@ -173,7 +173,7 @@ def test_sets_hold_only_their_own_type() -> None:
     ):
         data = bytes([0xC7, len(member), ext]) + member
         for read in (values.decode_value, values.decode_wire, values.json_text):
-            with pytest.raises(ValueError, match="damaged"):
+            with pytest.raises(errors.CorruptionError, match="damaged"):
                 read(data)
 
 
@@ -188,11 +188,11 @@ def test_other_msgpack_types_are_refused() -> None:
         b"\xd6\xff" + bytes(4),
     ):
         for read in (values.decode_value, values.type_of, values.value_size, values.json_text):
-            with pytest.raises(ValueError, match="damaged"):
+            with pytest.raises(errors.CorruptionError, match="damaged"):
                 read(data)
     for data in (b"\x81\x05\xc0", b"\x81\xc0\xc0", b"\x81\xc4\x01a\xc0"):
         for read in (values.decode_item, values.attribute_names, values.json_item_text):
-            with pytest.raises(ValueError, match="damaged"):
+            with pytest.raises(errors.CorruptionError, match="damaged"):
                 read(data)
 
 
@@ -202,5 +202,5 @@ def test_a_number_that_does_not_end_is_no_number_that_was_read_before() -> None:
     whole = values.encode_value(Decimal(17))
     for read in (values.decode_value, values.decode_native, values.decode_wire, values.json_text):
         read(whole)
-        with pytest.raises(ValueError, match="damaged"):
+        with pytest.raises(errors.CorruptionError, match="damaged"):
             read(whole[:-1] + bytes([whole[-1] | 1]))

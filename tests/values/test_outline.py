@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynalsm import values
+from dynalsm import errors, values
 from dynalsm.values.outline import Outline, _names_alive, _use_places
 
 
@@ -139,7 +139,7 @@ def test_a_value_that_is_damaged_after_names_that_are_not(way: str) -> None:
     for _ in range(3):
         values.decode_item(good)
     for cut in range(1, len(good)):
-        with pytest.raises(ValueError, match="damaged"):
+        with pytest.raises(errors.CorruptionError, match="damaged"):
             values.decode_item(good[:cut])
     assert values.decode_item(good) == {"a": "some text", "b": "more", "c": Decimal(5)}
 
