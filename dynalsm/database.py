@@ -391,7 +391,8 @@ class Database:
         self.catalog = self.writes = self.call = _refusing(self._end)
 
     def __del__(self) -> None:
-        if self.__dict__.get("_closed", True) or self.engine.closed:
+        engine = self.__dict__.get("engine")  # none: one that could not be made, or a remote one
+        if engine is None or engine.closed or self.__dict__.get("_closed", True):
             return
         warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2, source=self)
         _close_quietly(self)

@@ -85,6 +85,7 @@ class RemoteDatabase(Database):
         self.path = url or f"dynamodb://{region}"
         self.stopping = threading.Event()
         self._closed = False
+        self._end = errors.ClosedError("the database is closed", path=self.path)
         session, common = _session(url, region, options)
         self._wire = {
             "dynamodb": session.client("dynamodb", **common),

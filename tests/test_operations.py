@@ -56,6 +56,7 @@ def test_settings_are_there(tmp_path: Path) -> None:
 
     named = {one for one in re.findall(r"`([a-z]+(?:_[a-z]+)+)`", PAGE) if "dynalsm_" not in one}
     assert {"max_open_files", "stream_retention_seconds"} <= named
-    others = {"last_seqno", "memory_bytes", "endpoint_url"}  # a figure, one of them, boto3's
+    # A figure, one of them, boto3's, one of the open itself.
+    others = {"last_seqno", "memory_bytes", "endpoint_url", "encryption_key"}
     assert named - others <= SETTING_NAMES | set(DEFAULTS)
     assert set(re.findall(r"\(path, (\w+)=", PAGE)) <= set(DEFAULTS) | {"read_only"}

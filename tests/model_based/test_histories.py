@@ -59,7 +59,7 @@ BROKEN: dict[str, tuple[str, Callable[[Face], Face]]] = {
 def test_what_is_broken_is_found(tmp_path: Path, name: str) -> None:
     complaint, make = BROKEN[name]
     with pytest.raises(Violation, match=complaint):
-        for number in range(30):
+        for number in range(300):
             choices = Choices("embedded", number)
             choices.threads, choices.keys, choices.steps = 6, 1, 60
             with open_tiny(str(tmp_path / f"db{number}"), "os") as database:
