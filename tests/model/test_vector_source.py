@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import pytest
 
-from dynalsm import values
+from dynalsm import errors, values
 from dynalsm.model.keys import KeyProblem
 from dynalsm.model.vector_source import VectorSource, query_floats, vector_value
 
@@ -175,5 +175,5 @@ def test_billing_counts_floats_for_numbers() -> None:
 def test_damaged_items_are_refused() -> None:
     whole = item(e=[1, 2], t="x")
     for cut in range(len(whole)):
-        with pytest.raises(ValueError):
+        with pytest.raises((errors.CorruptionError, ValueError)):
             SOURCE.index_item(whole[:cut])
